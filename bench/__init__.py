@@ -1,0 +1,1 @@
+"""Measurements of this system beside others that do the same work."""

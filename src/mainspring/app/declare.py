@@ -1,0 +1,114 @@
+"""Bringing an application's declarations into the store when it starts to run: kinds, limits, queues, schedules.
+
+Changed declarations are updated, removed schedules are reported and kept: deleting them is a person's decision.
+"""
+
+from collections.abc import Iterable
+
+import structlog
+from msgspec import Struct, json
+
+from mainspring.core.job import Limit
+from mainspring.core.occurrence import next_occurrence
+from mainspring.core.options import JobOptions
+from mainspring.core.schedule import Rule
+from mainspring.core.timer import Micros, from_micros, to_micros
+from mainspring.store.contract import KindRecord, QueueRecord, ScheduleRecord, Store
+from mainspring.sweep.ticker import Definition, decode_definition
+
+_log = structlog.get_logger("mainspring.app")
+
+
+class DeclaredKind(Struct, frozen=True):
+    name: str
+    options: JobOptions
+    limit: Limit
+
+
+class DeclaredSchedule(Struct, frozen=True):
+    tenant: str
+    name: str
+    definition: Definition
+
+    @property
+    def id(self) -> str:
+        return f"{self.tenant}/{self.name}"
+
+
+async def synchronise(
+    store: Store,
+    kinds: Iterable[DeclaredKind],
+    queues: Iterable[QueueRecord],
+    schedules: Iterable[DeclaredSchedule],
+) -> list[str]:
+    """The ids of schedules that an application declared once and this one does not."""
+    kinds = list(kinds)
+    records = [KindRecord(kind.name, json.encode(kind.options)) for kind in kinds]
+    await store.put_kinds(records, {kind.name: kind.limit for kind in kinds})
+    await _put_queues(store, queues)
+    return await _put_schedules(store, list(schedules))
+
+
+async def _put_queues(store: Store, queues: Iterable[QueueRecord]) -> None:
+    """Limits come from the code; whether a queue is paused is the operator's."""
+    paused = {(queue.tenant, queue.name) for queue in await store.list_queues() if queue.paused}
+    for queue in queues:
+        await store.put_queue(QueueRecord(queue.tenant, queue.name, (queue.tenant, queue.name) in paused, queue.limit))
+
+
+async def _put_schedules(store: Store, declared: list[DeclaredSchedule]) -> list[str]:
+    stored = {record.id: record for record in await store.list_schedules()}
+    now = store.clock.now()
+    changed = [record for record in (_record(s, stored.get(s.id), now) for s in declared) if record is not None]
+    if changed:
+        await store.put_schedules(changed)
+    names = {schedule.id for schedule in declared}
+    removed = [id_ for id_, record in stored.items() if record.origin == "code" and id_ not in names]
+    for id_ in removed:
+        _log.warning("a stored schedule is not declared by this application; it goes on firing", schedule=id_)
+    return removed
+
+
+def _record(schedule: DeclaredSchedule, stored: ScheduleRecord | None, now: Micros) -> ScheduleRecord | None:
+    """The row to write; None where it is there already."""
+    definition = json.encode(schedule.definition)
+    if stored is None:
+        return new_record(schedule.tenant, schedule.name, schedule.definition, "code", now)
+    if stored.definition == definition:
+        return None
+    watermark_at, next_at = stored.watermark_at, stored.next_at
+    if decode_definition(stored.definition).rule != schedule.definition.rule:
+        # Times of the old rule are over; those of the new one count from now on.
+        watermark_at, next_at = now, first_time(schedule.definition.rule, now)
+    return ScheduleRecord(
+        id=schedule.id,
+        tenant=schedule.tenant,
+        name=schedule.name,
+        definition=definition,
+        origin="code",
+        paused=stored.paused,
+        watermark_at=watermark_at,
+        runs=stored.runs,
+        next_at=next_at,
+        version=stored.version,
+    )
+
+
+def new_record(tenant: str, name: str, definition: Definition, origin: str, now: Micros) -> ScheduleRecord:
+    return ScheduleRecord(
+        id=f"{tenant}/{name}",
+        tenant=tenant,
+        name=name,
+        definition=json.encode(definition),
+        origin=origin,
+        paused=False,
+        watermark_at=now,
+        runs=0,
+        next_at=first_time(definition.rule, now),
+        version=0,
+    )
+
+
+def first_time(rule: Rule, now: Micros) -> Micros | None:
+    first = next_occurrence(rule, from_micros(now))
+    return None if first is None else to_micros("next_at", first)

@@ -1,0 +1,78 @@
+"""One run of an app: a node and a worker in this process, from start to drain."""
+
+import asyncio
+import inspect
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import structlog
+
+from mainspring.app.declare import synchronise
+from mainspring.config import RunSettings
+from mainspring.core.job import Resources
+from mainspring.execute.worker import Worker
+from mainspring.node import Node
+
+if TYPE_CHECKING:
+    from mainspring.app.application import App
+
+_log = structlog.get_logger("mainspring.app")
+
+
+class Running:
+    """See `run`. Started inside the open app."""
+
+    def __init__(self, app: "App", settings: RunSettings, labels: frozenset[str], resources: Resources | None) -> None:
+        self._app = app
+        self.node = Node(app.store, keep_s=settings.keep_s, keep_failed_s=settings.keep_failed_s)
+        self.worker = Worker(
+            app.registry,
+            self.node.desk,
+            slots=settings.slots,
+            grace_s=settings.grace_s,
+            labels=labels,
+            resources=resources or machine_resources(),
+            hooks=app.hooks,
+            now=app.store.clock.now,
+        )
+        self._stopping: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+
+    async def run(self, *, signals: bool, ready: Callable[[], Awaitable[None] | None] | None) -> None:
+        await synchronise(self._app.store, *self._app.declared)
+        handled = self._handle_signals() if signals else []
+        await self.node.start()
+        try:
+            if ready is not None:
+                told = ready()
+                if inspect.isawaitable(told):
+                    await told
+            await self.worker.run()
+        finally:
+            await self.node.stop()
+            for number in handled:
+                self._loop.remove_signal_handler(number)
+
+    def stop(self) -> None:
+        """May be called again: the first call began the drain, and it goes on."""
+        if self._stopping is None:
+            self._stopping = self._loop.create_task(self.worker.stop())
+
+    def _handle_signals(self) -> list[int]:
+        handled = []
+        for number in (signal.SIGTERM, signal.SIGINT):
+            try:
+                self._loop.add_signal_handler(number, self.stop)
+            except (ValueError, RuntimeError):
+                _log.info("not the main thread: signals are the application's")
+                break
+            handled.append(number)
+        return handled
+
+
+def machine_resources() -> Resources:
+    """What jobs with `cpu=` or `memory_mb=` share, unless the run says otherwise."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1_048_576
+    return Resources(cpu=float(os.cpu_count() or 1), memory_mb=memory)

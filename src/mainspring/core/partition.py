@@ -1,0 +1,66 @@
+"""Job ids, slots and partitions.
+
+A job id is a UUIDv7 of 16 bytes: 48 bits of milliseconds, the version, 12 bits of slot, the variant, 62 random bits. Every
+call routes by id alone. A slot is a stable hash where jobs belong together (a key, a schedule), random otherwise; a partition
+is the slot's top bits, so their number can change without changing an id.
+"""
+
+import hashlib
+import uuid
+
+from mainspring.errors import InvalidError
+
+SLOTS = 4096
+MAX_RANDOM = 1 << 62
+
+_VERSION = 7 << 76
+_VARIANT = 2 << 62
+
+
+def make_id(unix_ms: int, slot: int, random62: int) -> bytes:
+    """The id of a new job; `random62` is a random number below 2**62."""
+    return (unix_ms << 80 | _VERSION | slot << 64 | _VARIANT | random62).to_bytes(16, "big")
+
+
+def slot_of(job_id: bytes) -> int:
+    return (job_id[6] & 0x0F) << 8 | job_id[7]
+
+
+def partition_of(job_id: bytes, partitions: int) -> int:
+    """`partitions` is a power of two up to `SLOTS`."""
+    return slot_of(job_id) * partitions // SLOTS
+
+
+def slot_for(*parts: str) -> int:
+    """The slot shared by everything with the same parts: the first 12 bits of BLAKE2b over the parts, NUL-separated."""
+    digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=2).digest()
+    return int.from_bytes(digest, "big") >> 4
+
+
+def format_id(job_id: bytes) -> str:
+    return str(uuid.UUID(bytes=job_id))
+
+
+def parse_id(text: str) -> bytes:
+    """The bytes of an id that a person or another program wrote."""
+    try:
+        value = uuid.UUID(text)
+    except (ValueError, AttributeError, TypeError):
+        raise InvalidError("id", f"{text!r} is not a job id: expected a UUID such as 0190-…") from None
+    if value.version != 7:
+        raise InvalidError("id", f"{text!r} is not a job id: expected a version 7 UUID")
+    return value.bytes
+
+
+def fair_share(owners: dict[int, bytes | None], nodes: list[bytes], me: bytes) -> tuple[list[int], list[int]]:
+    """The partitions that node `me` should take and let go, so that every node ends up with an equal share.
+
+    Only free partitions are taken and only a surplus is let go, so a node that joins or leaves moves no more than its share.
+    """
+    if me not in nodes:
+        return [], []
+    place = nodes.index(me)
+    share = len(owners) // len(nodes) + (place < len(owners) % len(nodes))
+    mine = sorted(number for number, owner in owners.items() if owner == me)
+    free = sorted(number for number, owner in owners.items() if owner is None or owner not in nodes)
+    return free[: max(0, share - len(mine))], mine[share:]

@@ -1,0 +1,38 @@
+"""Time as the engine counts it: whole microseconds since 1970 in UTC (`Micros`).
+
+Inside, a time is an int, because ints are what stores order and compare; at the face it is an aware datetime. These
+functions are the only bridge, and they refuse what has no meaning there.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+from mainspring.errors import InvalidError
+
+Micros = int
+
+SECOND: Micros = 1_000_000
+HOUR: Micros = 3600 * SECOND
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def to_micros(field: str, value: object) -> Micros:
+    """An aware datetime as Micros."""
+    if not isinstance(value, datetime):
+        raise InvalidError(field, f"expected a datetime with a time zone, got {type(value).__name__}")
+    if value.utcoffset() is None:
+        raise InvalidError(field, f"{value.isoformat()} has no time zone; use datetime.now(UTC) or .replace(tzinfo=…)")
+    try:
+        return (value - _EPOCH) // _MICROSECOND
+    except OverflowError:
+        raise InvalidError(field, f"{value.isoformat()} is out of range in UTC") from None
+
+
+def from_micros(value: Micros) -> datetime:
+    return _EPOCH + timedelta(microseconds=value)
+
+
+def seconds(value: float) -> Micros:
+    """A duration in seconds as Micros, rounded up so that nothing starts early."""
+    return -int(-value * SECOND // 1)

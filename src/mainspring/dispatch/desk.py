@@ -1,0 +1,149 @@
+"""The desk: where workers register, pull and report (the node's side of `execute.link.Link`).
+
+It knows each session's live assignments, and what the worker said it can take. A session that has ended is answered with
+`SessionEndedError`, and its worker registers anew. A worker in this process and one far away are served by the same calls.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+from mainspring.dispatch.dispatcher import Dispatcher
+from mainspring.dispatch.matcher import Seat
+from mainspring.errors import SessionEndedError
+from mainspring.store.contract import Attempts, Sessions
+from mainspring.wire import Assignment, Outcome, Report, ReportReply, WorkerInfo
+
+LONG_POLL_S = 30.0
+
+Settle = Callable[[bytes, Sequence[Outcome]], Awaitable[list[bytes]]]
+Cancel = Callable[[bytes], None]
+
+
+class DeskStore(Sessions, Attempts, Protocol):
+    """What the desk needs of a store."""
+
+
+class Place:
+    """One session at the desk."""
+
+    def __init__(self, seat: Seat, cancel: Cancel) -> None:
+        self.seat = seat
+        self.cancel = cancel
+        self.live: dict[bytes, Assignment] = {}
+        self.waiting: asyncio.Future[list[Assignment]] | None = None
+        self.number = -1
+        self.batch: list[Assignment] = []
+        self.seen_s = time.monotonic()
+
+
+class Desk:
+    """Sessions of one node."""
+
+    node: bytes  # set by the node when it has joined
+
+    def __init__(self, store: DeskStore, settle: Settle, wake: Callable[[], None]) -> None:
+        self._store = store
+        self._settle = settle
+        self._wake = wake
+        self._places: dict[bytes, Place] = {}
+        self.dispatcher: Dispatcher  # set by the node: the two need each other
+
+    async def register(self, info: WorkerInfo, cancel: Cancel) -> bytes:
+        """Start a session; `cancel` is called with a job that shall stop."""
+        session = secrets.token_bytes(16)
+        await self._store.insert_session(session, self.node, info.name)
+        place = self._places[session] = Place(Seat(session, info), cancel)
+        self.dispatcher.matcher.add(place.seat)
+        self.dispatcher.workers_changed()
+        self._wake()
+        return session
+
+    async def pull(self, session: bytes, number: int, free: int) -> list[Assignment]:
+        """Jobs for up to `free` slots, as soon as there are some; none after a long wait. The same number, the same answer."""
+        place = self._place(session)
+        if number == place.number:
+            return place.batch
+        place.seat.slots = free
+        place.waiting = asyncio.get_running_loop().create_future()
+        self._wake()
+        try:
+            async with asyncio.timeout(LONG_POLL_S):
+                place.batch = await place.waiting
+        except TimeoutError:
+            place.batch = []
+        finally:
+            place.waiting = None
+            place.seat.slots = 0
+        place.number = number
+        return place.batch
+
+    def deliver(self, session: bytes, assignments: list[Assignment]) -> None:
+        """The dispatcher has assigned these; they are durable."""
+        place = self._places.get(session)
+        if place is None or place.waiting is None or place.waiting.done():
+            return  # the worker has gone since: the jobs are live rows of its session, and are rescued when it ends
+        place.live.update((assignment.job, assignment) for assignment in assignments)
+        place.seat.slots = 0
+        place.waiting.set_result(assignments)
+
+    async def report(self, session: bytes, report: Report) -> ReportReply:
+        """Outcomes and signs of life. An outcome that is not current is answered in `rejected`."""
+        place = self._place(session)
+        rejected = await self._settle(session, report.outcomes) if report.outcomes else []
+        for outcome in report.outcomes:
+            self._end_live(place, outcome.job)
+        if report.running:
+            await self._store.mark_running(report.running)
+        return ReportReply(rejected=rejected)
+
+    async def end(self, session: bytes) -> None:
+        """The worker leaves; what it still had is rescued."""
+        place = self._places.pop(session, None)
+        if place is not None:
+            self._forget(session, place)
+            await self._store.end_sessions([session])
+
+    async def tell_cancels(self) -> None:
+        """Pass on the cancel requests for jobs that run here."""
+        for session, place in tuple(self._places.items()):
+            if place.live:
+                for job in await self._store.list_cancelling(session):
+                    place.cancel(job)
+
+    async def end_silent(self, lease_s: float) -> list[bytes]:
+        """End the sessions that have not been heard of for a whole lease."""
+        late_s = time.monotonic() - lease_s
+        silent = [session for session, place in self._places.items() if place.seen_s < late_s]
+        for session in silent:
+            await self.end(session)
+        return silent
+
+    def abandon(self) -> None:
+        """The node was ended by others: every session here is over."""
+        for session, place in tuple(self._places.items()):
+            del self._places[session]
+            self._forget(session, place)
+
+    def _place(self, session: bytes) -> Place:
+        place = self._places.get(session)
+        if place is None:
+            raise SessionEndedError("this session has ended: register again")
+        place.seen_s = time.monotonic()
+        return place
+
+    def _end_live(self, place: Place, job: bytes) -> None:
+        assignment = place.live.pop(job, None)
+        if assignment is not None:
+            self.dispatcher.ended(assignment.lane, place.seat)
+
+    def _forget(self, session: bytes, place: Place) -> None:
+        self.dispatcher.matcher.remove(session)
+        for assignment in place.live.values():
+            self.dispatcher.ended(assignment.lane, place.seat)
+        if place.waiting is not None and not place.waiting.done():
+            place.waiting.set_exception(SessionEndedError("this session has ended: register again"))
+        self.dispatcher.workers_changed()
+        self._wake()

@@ -1,0 +1,279 @@
+"""The dispatcher: read the order, match jobs with workers, assign, hand over.
+
+One step at a time: while its assignment commits, the event loop runs the jobs of the step before. Everything it remembers is an
+optimisation; the store's compare-and-set decides, and every memory is made anew at least every `RELIST_S`.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from msgspec import json
+
+from mainspring.core.job import Options, Resources
+from mainspring.core.timer import SECOND, Micros
+from mainspring.dispatch.lanes import Lanes, LaneState, LimitKey
+from mainspring.dispatch.matcher import Matcher, Seat
+from mainspring.dispatch.ready import Picks, Window
+from mainspring.runtime.clock import Clock
+from mainspring.runtime.gauges import Gauges
+from mainspring.store.contract import Assigned, Catalog, Dispatch, Hint, Pick, Ready, Stream
+from mainspring.wire import Assignment
+
+RELIST_S = 10.0
+STEAL_S = 1.0
+_BANDS = range(3)
+_NOTHING = Resources()
+_OPTIONS_CACHE = 1024
+
+Deliver = Callable[[bytes, list[Assignment]], None]
+
+
+class DispatchStore(Dispatch, Catalog, Protocol):
+    """What the dispatcher needs of a store."""
+
+
+class Dispatcher:
+    """Owns the window, the lanes and the matcher of one node; see `run_once`."""
+
+    name = "dispatcher"
+
+    def __init__(self, store: DispatchStore, clock: Clock, partitions: int, gauges: Gauges, deliver: Deliver) -> None:
+        self.matcher = Matcher()
+        self.lanes = Lanes()
+        self._window = Window()
+        self._store = store
+        self._clock = clock
+        self._gauges = gauges
+        self._deliver = deliver
+        self._all = range(partitions)
+        self._owned: frozenset[int] = frozenset()
+        self._hinted: dict[Stream, Micros] = {}
+        self._configured = False
+        self._relist_at_s = 0.0
+        self._steal_at_s = 0.0
+        self._foreign: dict[Stream, Micros] = {}
+        self._budget: dict[LimitKey, int] = {}
+        self._options: dict[bytes, Options] = {}
+
+    async def run_once(self) -> float | None:
+        """One round: refresh what is known, choose, assign, hand over. 0 while there was something to do."""
+        now_s = time.monotonic()
+        if not self._configured:
+            await self._configure()
+        if now_s >= self._relist_at_s:
+            self._relist_at_s = now_s + RELIST_S
+            self._see(await self._store.list_streams(sorted(self._owned)))
+        await self._take_hints()
+        capacity = self.matcher.capacity()
+        if capacity:
+            await self._read_thirsty()
+            picks = self._choose(capacity, now_s)
+            if picks:
+                await self._assign(picks)
+                return 0
+            if len(self._owned) < len(self._all) and now_s >= self._steal_at_s:
+                await self._steal(now_s)
+        return self._rest_s(now_s)
+
+    def own(self, partitions: Iterable[int]) -> None:
+        """The partitions this node reads first."""
+        self._owned = frozenset(partitions)
+        self._relist_at_s = 0.0
+
+    def hear(self, hint: Hint) -> None:
+        """A hint has come; the caller wakes the service."""
+        if hint.topic == "ready":
+            if not hint.streams:
+                self._relist_at_s = 0.0
+            self._see((p, b, lane, rank) for p, b, lane, rank in hint.streams if p in self._owned)
+        elif hint.topic == "queue":
+            self._configured = False
+        elif hint.topic == "settled":
+            self._reopen(state for state in self.lanes.known.values() if state.held_until == -1)
+
+    def workers_changed(self) -> None:
+        """A worker came or went: lanes that nobody served may be served now, and the other way round."""
+        self._configured = False
+
+    def ended(self, lane: int, seat: Seat) -> None:
+        """A job of this lane is not live any more; what it needed is free again."""
+        state = self.lanes.known.get(lane)
+        if state is None:
+            return
+        if state.lane.resources != _NOTHING:
+            seat.give_back(state.lane.resources)
+        if state.limits:
+            self._reopen(self.lanes.ended(state))
+
+    def _see(self, streams: Iterable[tuple[int, int, int, Micros]]) -> None:
+        for partition, band, lane, rank in streams:
+            key = (partition, band, lane)
+            self._hinted[key] = min(rank, self._hinted.get(key, rank))
+
+    async def _configure(self) -> None:
+        """Pauses, limits and workers as they are now; every lane is looked at again."""
+        self._configured = True
+        self.lanes.configure(await self._store.list_queues(), await self._store.list_limits())
+        now = self._clock.now()
+        for state in self.lanes.known.values():
+            if self._may_read(state, now):
+                self._reopen([state])
+            else:
+                self._close(state)
+
+    async def _take_hints(self) -> None:
+        """Streams with jobs go into the window, or are remembered with their closed lane."""
+        if not self._hinted:
+            return
+        hinted, self._hinted = self._hinted, {}
+        unknown = {lane for _, _, lane in hinted if lane not in self.lanes.known}
+        if unknown:
+            self.lanes.learn(await self._store.read_lanes(sorted(unknown)))
+        now = self._clock.now()
+        for stream, rank in hinted.items():
+            state = self.lanes.known.get(stream[2])
+            if state is None:
+                continue
+            if self._may_read(state, now):
+                self._window.open(stream, state.lane.tenant, rank)
+            else:
+                state.park(stream, rank)
+
+    def _may_read(self, state: LaneState, now: Micros) -> bool:
+        return self.lanes.is_open(state, now) and self.matcher.serves(state.number, state.lane)
+
+    async def _read_thirsty(self) -> None:
+        for state in self._due_lanes():
+            self._reopen([state])
+        await self._take_hints()
+        size = self._window.read_size()
+        for stream in tuple(self._window.thirsty):
+            window = self._window.streams[stream]
+            self._window.fill(stream, await self._store.read_ready(stream, window.cursor, size), size)
+
+    def _due_lanes(self) -> list[LaneState]:
+        opening = self.lanes.next_opening()
+        if opening is None or opening > self._clock.now():
+            return []
+        now = self._clock.now()
+        return [s for s in self.lanes.known.values() if s.held_until is not None and 0 <= s.held_until <= now]
+
+    def _choose(self, capacity: int, now_s: float) -> Picks:
+        self._budget.clear()
+        known, place = self.lanes.known, self.matcher.place
+
+        def session_for(number: int) -> bytes | None:
+            state = known[number]
+            if state.limits and not self._within_budget(state):
+                return None
+            session = place(number, state.lane, now_s)
+            if session is not None:
+                for limit in state.limits:
+                    self._budget[limit] -= 1
+            return session
+
+        return self._window.choose(capacity, session_for)
+
+    def _within_budget(self, state: LaneState) -> bool:
+        for limit in state.limits:
+            room = self._budget.get(limit)
+            if room is None:
+                room = self._budget[limit] = self.lanes.room(limit)
+            if room <= 0:
+                return False
+        return True
+
+    async def _assign(self, picks: Picks) -> None:
+        wanted = [
+            Pick(session, stream, jobs, self.lanes.known[stream[2]].limits) for (session, stream), jobs in picks.items()
+        ]
+        answers = await self._store.assign_jobs(wanted)
+        won = [ready.job for answer in answers for ready in answer.won]
+        specs = {spec.job: spec for spec in await self._store.read_specs(won)} if won else {}
+        batches: dict[bytes, list[tuple[Micros, Assignment]]] = {}
+        for pick, answer in zip(wanted, answers, strict=True):
+            state = self.lanes.known[pick.stream[2]]
+            self._account(pick, answer, state)
+            batch = batches.setdefault(pick.session, [])
+            lane = state.lane
+            for ready in answer.won:
+                spec = specs[ready.job]
+                batch.append((ready.rank, Assignment(
+                    ready.job, ready.attempt + 1, lane.tenant, lane.queue, lane.kind, spec.arguments,
+                    self._decoded(spec.options), spec.failures, state.number)))
+        for session, batch in batches.items():
+            batch.sort(key=_first)
+            self._deliver(session, [assignment for _, assignment in batch])
+
+    def _account(self, pick: Pick, answer: Assigned, state: LaneState) -> None:
+        """Count what was won, and give back what was not."""
+        self._gauges.assigned += len(answer.won)
+        self.lanes.started(state, len(answer.won))
+        refused = len(answer.lost) + len(answer.held)
+        if not refused:
+            return
+        seat = self.matcher.seats.get(pick.session)
+        if seat is not None:
+            seat.slots += refused
+            for _ in range(refused):
+                seat.give_back(state.lane.resources)
+        if answer.lost:
+            self._gauges.lost += len(answer.lost)
+            self._window.reset(pick.stream)
+        if answer.held:
+            self._gauges.held += len(answer.held)
+            state.held_until = answer.held_until if answer.held_until is not None else -1
+            self._close(state)
+
+    def _close(self, state: LaneState) -> None:
+        """Out of the window, into the lane's own memory."""
+        for partition in self._all:
+            for band in _BANDS:
+                stream = (partition, band, state.number)
+                if stream in self._window.streams:
+                    self._window.close(stream)
+                    state.park(stream, -(1 << 62))
+        self.matcher.release(state.number)
+
+    def _reopen(self, states: Iterable[LaneState]) -> None:
+        for state in states:
+            if state.held_until == -1 and any(self.lanes.room(limit) <= 0 for limit in state.limits):
+                continue
+            if state.held_until == -1:
+                state.held_until = None
+            parked, state.parked = state.parked, {}
+            self._see((*stream, rank) for stream, rank in parked.items())
+
+    async def _steal(self, now_s: float) -> None:
+        """Idle here: take from others' partitions what has not moved since the last look."""
+        self._steal_at_s = now_s + STEAL_S
+        seen = await self._store.list_streams([p for p in self._all if p not in self._owned])
+        before, self._foreign = self._foreign, {(p, b, lane): rank for p, b, lane, rank in seen}
+        self._see((*stream, rank) for stream, rank in self._foreign.items() if before.get(stream) == rank)
+
+    def _rest_s(self, now_s: float) -> float:
+        if self._hinted:
+            return 0
+        rest_s = self._relist_at_s - now_s
+        opening = self.lanes.next_opening()
+        if opening is not None:
+            rest_s = min(rest_s, (opening - self._clock.now()) / SECOND)
+        if len(self._owned) < len(self._all) and self.matcher.capacity():
+            rest_s = min(rest_s, self._steal_at_s - now_s)
+        return max(rest_s, 0.001)
+
+    def _decoded(self, options: bytes) -> Options:
+        """Jobs of one kind mostly have the same options, byte for byte."""
+        known = self._options.get(options)
+        if known is None:
+            if len(self._options) >= _OPTIONS_CACHE:
+                self._options.clear()
+            known = self._options[options] = json.decode(options, type=Options)
+        return known
+
+
+def _first(entry: tuple[Micros, Assignment]) -> Micros:
+    return entry[0]
+
+

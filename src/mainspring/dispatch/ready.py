@@ -1,0 +1,174 @@
+"""The window: the first ready jobs of every open stream, in order. Pure: no store, no clock.
+
+A stream is one (partition, band, lane). Within a tenant, streams merge by rank; between tenants, round robin gives each the
+same number of starts per round, and a tenant that has just become active goes first. The window holds a bounded number of
+jobs, never the backlog: a stream that runs dry asks to be read again (`thirsty`).
+"""
+
+from collections import deque
+from collections.abc import Callable
+from heapq import heappop, heappush, heapreplace
+
+from mainspring.core.timer import Micros
+from mainspring.store.contract import Ready, Stream
+
+WINDOW = 8192
+MIN_READ, MAX_READ = 8, 1024
+
+Place = Callable[[int], bytes | None]  # lane -> the session that takes one job of it, None where nobody can
+Picks = dict[tuple[bytes, Stream], list[Ready]]
+
+
+class StreamWindow:
+    """The head of one stream. `cursor` is the last place read; `more` says that there may be jobs behind it."""
+
+    __slots__ = ("buffer", "cursor", "more", "stream", "tenant")
+
+    def __init__(self, stream: Stream, tenant: "TenantWindow") -> None:
+        self.stream = stream
+        self.tenant = tenant
+        self.buffer: deque[Ready] = deque()
+        self.cursor: tuple[Micros, bytes] | None = None
+        self.more = True
+
+    def __lt__(self, other: "StreamWindow") -> bool:
+        return False  # two heap entries for one head are equally good
+
+    def lower(self, rank: Micros) -> None:
+        """A job of this rank has come: what was read from there on is read again."""
+        while self.buffer and self.buffer[-1].rank >= rank:
+            self.buffer.pop()
+        if self.cursor is not None and self.cursor >= (rank, b""):
+            self.cursor = (rank, b"")
+        self.more = True
+
+    def reset(self) -> None:
+        self.buffer.clear()
+        self.cursor = None
+        self.more = True
+
+
+class TenantWindow:
+    """A tenant's streams, merged by rank. A heap entry whose job is not its stream's first any more is stale and skipped."""
+
+    __slots__ = ("heap", "streams", "waiting")
+
+    def __init__(self) -> None:
+        self.heap: list[tuple[Micros, bytes, StreamWindow]] = []
+        self.streams = 0
+        self.waiting = False  # in the ring
+
+
+class Window:
+    """All open streams of a node."""
+
+    def __init__(self) -> None:
+        self.streams: dict[Stream, StreamWindow] = {}
+        self.thirsty: set[Stream] = set()
+        self._tenants: dict[str, TenantWindow] = {}
+        self._ring: deque[TenantWindow] = deque()
+
+    def open(self, stream: Stream, tenant: str, rank: Micros) -> None:
+        """A stream has a job of this rank, and its lane may be served."""
+        window = self.streams.get(stream)
+        if window is None:
+            window = self._add(stream, tenant)
+        window.lower(rank)
+        self._place(window)
+
+    def close(self, stream: Stream) -> None:
+        """The stream's lane may not be served now."""
+        window = self.streams.get(stream)
+        if window is not None:
+            window.buffer.clear()
+            self._drop(window)
+
+    def reset(self, stream: Stream) -> None:
+        """Something about the stream is not as the window believed: read it from its start."""
+        window = self.streams.get(stream)
+        if window is not None:
+            window.reset()
+            self._place(window)
+
+    def read_size(self) -> int:
+        """How many jobs to read of each stream so that all of them share the window."""
+        return max(MIN_READ, min(MAX_READ, WINDOW // max(1, len(self.streams))))
+
+    def fill(self, stream: Stream, jobs: list[Ready], asked: int) -> None:
+        """The answer to a thirsty stream."""
+        self.thirsty.discard(stream)
+        window = self.streams.get(stream)
+        if window is None:
+            return
+        window.buffer.extend(jobs)
+        window.more = len(jobs) == asked
+        if jobs:
+            window.cursor = (jobs[-1].rank, jobs[-1].job)
+        self._place(window)
+
+    def choose(self, capacity: int, place: Place) -> Picks:
+        """Up to `capacity` jobs in their fair order, each given to the session that `place` names."""
+        picks: Picks = {}
+        ring, taken, idle = self._ring, 0, 0
+        quantum = max(1, capacity // max(1, len(ring)))
+        aside: list[StreamWindow] = []
+        while taken < capacity and idle < len(ring):
+            tenant = ring.popleft()
+            if not tenant.streams:
+                tenant.waiting = False
+                continue
+            ring.append(tenant)
+            got = self._serve(tenant, min(quantum, capacity - taken), place, picks, aside)
+            idle = 0 if got else idle + 1
+            taken += got
+        for window in aside:
+            self._place(window)
+        return picks
+
+    def _serve(self, tenant: TenantWindow, quota: int, place: Place, picks: Picks, aside: list[StreamWindow]) -> int:
+        heap, taken = tenant.heap, 0
+        while heap and taken < quota:
+            _, job, window = heap[0]
+            buffer = window.buffer
+            if not buffer or buffer[0].job != job:
+                heappop(heap)
+                continue
+            session = place(window.stream[2])
+            if session is None:
+                aside.append(heappop(heap)[2])
+                continue
+            picks.setdefault((session, window.stream), []).append(buffer.popleft())
+            taken += 1
+            if buffer:
+                head = buffer[0]
+                heapreplace(heap, (head.rank, head.job, window))
+                continue
+            heappop(heap)
+            self._place(window)
+            if window.more:
+                break  # what comes next is not known, and may come before everything else of this tenant
+        return taken
+
+    def _add(self, stream: Stream, tenant: str) -> StreamWindow:
+        owner = self._tenants.setdefault(tenant, TenantWindow())
+        owner.streams += 1
+        if not owner.waiting:
+            owner.waiting = True
+            self._ring.appendleft(owner)
+        window = self.streams[stream] = StreamWindow(stream, owner)
+        return window
+
+    def _drop(self, window: StreamWindow) -> None:
+        self.thirsty.discard(window.stream)
+        if self.streams.pop(window.stream, None) is not None:
+            window.tenant.streams -= 1
+
+    def _place(self, window: StreamWindow) -> None:
+        """Put a stream where it belongs: in its tenant's order, among the thirsty, or nowhere."""
+        if window.buffer:
+            head = window.buffer[0]
+            heappush(window.tenant.heap, (head.rank, head.job, window))
+        elif window.more:
+            self.thirsty.add(window.stream)
+        else:
+            self._drop(window)

@@ -1,0 +1,110 @@
+"""What a job function may ask about its attempt: `Context`.
+
+Made by the runner, only for functions with a parameter annotated `Context`; read and awaited by users' code, in the
+event loop, in a thread or in another process. Guarantees: everything but `cancelled` never changes during the
+attempt, and `cancelled` turns true once, before anything else is done to stop the job.
+"""
+
+import asyncio
+from datetime import datetime
+
+from mainspring.core.partition import format_id
+from mainspring.core.timer import from_micros
+from mainspring.execute.signals import Cancel
+from mainspring.wire import Assignment
+
+
+class Context:
+    """One attempt, as its function sees it."""
+
+    __slots__ = ("_assignment", "_cancelled", "_waiters")
+
+    def __init__(self, assignment: Assignment) -> None:
+        self._assignment = assignment
+        self._cancelled = False
+        self._waiters: list[asyncio.Future[None]] = []
+
+    @property
+    def job_id(self) -> str:
+        return format_id(self._assignment.job)
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first; rises with every attempt, also after a snooze or a lost worker."""
+        return self._assignment.attempt
+
+    @property
+    def kind(self) -> str:
+        return self._assignment.kind
+
+    @property
+    def queue(self) -> str:
+        return self._assignment.queue
+
+    @property
+    def tenant(self) -> str:
+        return self._assignment.tenant
+
+    @property
+    def failures(self) -> int:
+        """How many earlier attempts failed."""
+        return self._assignment.failures
+
+    @property
+    def retries_left(self) -> int:
+        """How often this job may still fail and be tried again."""
+        return max(0, self._assignment.options.retries - self._assignment.failures)
+
+    @property
+    def is_last_attempt(self) -> bool:
+        """Would a failure now be the job's end?"""
+        return self.retries_left == 0
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When the job is wanted by, in UTC; None if nobody said."""
+        deadline_at = self._assignment.options.deadline_at
+        return None if deadline_at is None else from_micros(deadline_at)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return self._assignment.options.tags
+
+    @property
+    def labels(self) -> frozenset[str]:
+        return self._assignment.options.labels
+
+    @property
+    def cancelled(self) -> bool:
+        """Should the job stop? After a cancel, a timeout, or when the worker stops and its patience is over."""
+        return self._cancelled
+
+    def check_cancelled(self) -> None:
+        """Raise if the job should stop: for functions in threads and processes, between two pieces of work."""
+        if self._cancelled:
+            raise Cancel("the job was asked to stop")
+
+    async def wait_cancelled(self) -> None:
+        """Return when the job should stop."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            # Asked only now: a request from another thread either finds the waiter or is seen here.
+            if not self._cancelled:
+                await waiter
+        finally:
+            self._waiters.remove(waiter)
+
+    def request_stop(self) -> None:
+        """Called by the runner, from whatever thread it is in."""
+        self._cancelled = True
+        for waiter in list(self._waiters):
+            try:
+                waiter.get_loop().call_soon_threadsafe(_resolve, waiter)
+            except RuntimeError:  # a loop of the job's own, closed since
+                continue
+
+
+def _resolve(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -1,0 +1,32 @@
+"""How a worker reaches its node: `Link`, four calls.
+
+Implemented by plain method calls where node and worker share a process, and by the client over a network; called by
+`execute.session` only. A link's contract:
+
+- `pull` waits for work (a long poll) and answers at most `free` assignments, or [] after a while. Repeating a `number`
+  repeats the answer, so a lost answer is not lost work. A cancelled `pull` may have assigned: `end` hands that back.
+- `report` may be repeated with the same content; an outcome already accepted is accepted again.
+- Any error other than `SessionEnded` is taken as passing: the worker waits a little and calls again.
+"""
+
+from typing import Protocol
+
+from mainspring.wire import Assignment, Report, ReportReply, WorkerInfo
+
+
+class SessionEnded(Exception):  # noqa: N818  (news from the node, not a fault)
+    """The node says that this session is over: nothing the worker still runs for it will be accepted."""
+
+
+class Link(Protocol):
+    async def register(self, info: WorkerInfo) -> bytes:
+        """Open a session; answers its id."""
+
+    async def pull(self, session: bytes, number: int, free: int) -> list[Assignment]:
+        """Ask for up to `free` assignments."""
+
+    async def report(self, session: bytes, report: Report) -> ReportReply:
+        """Deliver outcomes and say what runs; also the heartbeat."""
+
+    async def end(self, session: bytes) -> None:
+        """Close the session; what it still held goes back."""

@@ -1,0 +1,1 @@
+"""Where functions run that are not tasks in the event loop: threads, and processes."""

@@ -1,0 +1,156 @@
+"""The life of one process of the pool: read an order, run it, answer.
+
+Started by `pools.child_process` as a fresh interpreter. Guarantees: it does not outlive its parent (the socket's end
+tells it, and on Linux the kernel does, also while it is deep in C code); a job's exception never ends it.
+
+SIGTERM means: end this job. A job that takes a `Context` sees it there, an async one is cancelled, any other is left
+by an exception at the line where it stands, so that its `finally` blocks run.
+"""
+
+import asyncio
+import ctypes
+import faulthandler
+import os
+import pickle
+import queue
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
+from typing import Any
+
+from mainspring.core.lifecycle import Reason
+from mainspring.errors import InvalidError
+from mainspring.execute.context import Context
+from mainspring.execute.failure import failure
+from mainspring.execute.pools.frames import (
+    BEGUN,
+    Function,
+    Order,
+    decode_order,
+    encode,
+    frame,
+    receive_frame,
+)
+from mainspring.execute.registry import Kind, Pool
+from mainspring.execute.steps import call, failed, prepare, refused, wall_clock
+from mainspring.execute.targets import load
+from mainspring.wire import Outcome
+
+_PR_SET_PDEATHSIG = 1
+
+
+class _Interrupt(BaseException):
+    """Raised by the signal handler inside a job that cannot be told otherwise."""
+
+
+class Child:
+    """One process; only its main thread runs jobs."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._orders: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._kinds: dict[str, Kind] = {}
+        self._loop: asyncio.Runner | None = None
+        self._working = False
+        self._interruptible = False
+        self._context: Context | None = None
+        self._task: asyncio.Task[Any] | None = None
+
+    def serve(self) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the parent's to handle
+        signal.signal(signal.SIGTERM, self._on_term)
+        threading.Thread(target=self._listen, name="mainspring-orders", daemon=True).start()
+        while (data := self._orders.get()) is not None:
+            outcome = self._attempt(decode_order(data))
+            self._working = False
+            self._sock.sendall(frame(encode(outcome)))
+        if self._loop is not None:
+            self._loop.close()
+
+    def _listen(self) -> None:
+        """In a thread, so that the parent's end is noticed while a job runs."""
+        while (data := receive_frame(self._sock)) is not None:
+            self._working = True
+            self._orders.put(data)
+        if self._working:
+            os.killpg(0, signal.SIGKILL)
+        self._orders.put(None)
+
+    def _attempt(self, order: Order) -> Outcome:
+        assignment = order.assignment
+        try:
+            kind = self._kind(order.function)
+        except BaseException as error:  # importing the user's module runs the user's code
+            return failed(assignment, failure(Reason.ERROR, error))
+        try:
+            args, kwargs, self._context = prepare(assignment, kind)
+        except InvalidError as error:
+            return refused(assignment, Reason.ARGUMENTS, error)
+        if assignment.options.timeout_s is not None:
+            self._sock.sendall(frame(BEGUN))
+        function = partial(kind.function, *args, **kwargs)
+        try:
+            return call(assignment, kind, partial(self._run, kind, function), wall_clock)
+        except _Interrupt as error:  # it came just after the function's end
+            return failed(assignment, failure(Reason.ERROR, error))
+        finally:
+            self._context = None
+
+    def _run(self, kind: Kind, function: Callable[[], Any]) -> object:
+        if kind.is_async:
+            return self._run_async(function)
+        self._interruptible = self._context is None
+        try:
+            return function()
+        finally:
+            self._interruptible = False
+
+    def _run_async(self, function: Callable[[], Any]) -> object:
+        async def run() -> object:
+            self._task = asyncio.current_task()
+            try:
+                return await function()
+            finally:
+                self._task = None
+
+        if self._loop is None:
+            self._loop = asyncio.Runner()  # one loop for the process, so that the user's clients can live in it
+        return self._loop.run(run())
+
+    def _on_term(self, _signal: int, _frame: FrameType | None) -> None:
+        if self._context is not None:
+            self._context.request_stop()
+        task = self._task
+        if task is not None:
+            task.get_loop().call_soon_threadsafe(task.cancel)
+        elif self._interruptible:
+            self._interruptible = False
+            raise _Interrupt("the job was asked to stop")
+
+    def _kind(self, function: Function) -> Kind:
+        kind = self._kinds.get(function.name)
+        if kind is None:
+            loaded = load(function.target)  # first: the exception types may live in the same module
+            retry_on, give_up_on = pickle.loads(function.errors)
+            kind = Kind(function.name, loaded, pool=Pool.PROCESS, retry_on=retry_on, give_up_on=give_up_on)
+            self._kinds[function.name] = kind
+        return kind
+
+
+def _die_with(parent: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before we could ask to be told
+        os._exit(1)
+
+
+def main(fd: int, parent: int) -> None:
+    _die_with(parent)
+    faulthandler.enable()  # a segfault says on stderr where
+    sock = socket.socket(fileno=fd)
+    sock.set_inheritable(False)
+    Child(sock).serve()

@@ -1,0 +1,69 @@
+"""What the process pool and its children say to each other: length-prefixed MessagePack over a socket pair.
+
+The parent sends an `Order`. The child answers with an empty frame when the function of a job with a timeout begins,
+and then with the `Outcome`. Only these shapes travel; a job's arguments stay the JSON they were.
+"""
+
+import asyncio
+import socket
+import struct
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from mainspring.execute.targets import Target
+from mainspring.wire import Assignment, Outcome
+
+BEGUN: Final = b""
+
+_HEADER = struct.Struct("!I")
+
+
+class Function(Struct, frozen=True):
+    """What the child needs to rebuild a kind; `errors` are pickled references to exception types."""
+
+    name: str
+    target: Target
+    errors: bytes
+
+
+class Order(Struct, frozen=True):
+    """Run this attempt."""
+
+    function: Function
+    assignment: Assignment
+
+
+encode = msgspec.msgpack.Encoder().encode
+decode_order = msgspec.msgpack.Decoder(Order).decode
+decode_outcome = msgspec.msgpack.Decoder(Outcome).decode
+
+
+def frame(payload: bytes) -> bytes:
+    return _HEADER.pack(len(payload)) + payload
+
+
+async def read_frame(reader: asyncio.StreamReader) -> bytes:
+    """In the parent; IncompleteReadError or ConnectionError when the child is gone."""
+    (size,) = _HEADER.unpack(await reader.readexactly(_HEADER.size))
+    return await reader.readexactly(size)
+
+
+def receive_frame(sock: socket.socket) -> bytes | None:
+    """In the child; None when the parent is gone."""
+    header = _receive(sock, _HEADER.size)
+    return None if header is None else _receive(sock, _HEADER.unpack(header)[0])
+
+
+def _receive(sock: socket.socket, size: int) -> bytes | None:
+    data = bytearray()
+    while len(data) < size:
+        try:
+            part = sock.recv(min(size - len(data), 1 << 20))
+        except OSError:
+            return None
+        if not part:
+            return None
+        data += part
+    return bytes(data)

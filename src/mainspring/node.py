@@ -1,0 +1,129 @@
+"""The node: one scheduler process, put together here and nowhere else.
+
+It makes the parts, gives each the others it needs, and passes hints to those they concern. A node whose lease ran out (the
+machine slept, the disk stood still) starts again under a new name: what it had is with others now.
+"""
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import Iterable
+
+import structlog
+
+from mainspring.dispatch.desk import Desk
+from mainspring.dispatch.dispatcher import Dispatcher
+from mainspring.runtime.gauges import Gauges
+from mainspring.runtime.service import Service
+from mainspring.settle.settler import Settler
+from mainspring.store.contract import Hint, Store
+from mainspring.sweep.ownership import LEASE_S, Heartbeat, Ownership
+from mainspring.sweep.pruner import Pruner
+from mainspring.sweep.rescuer import Rescuer
+from mainspring.sweep.sweeper import Sweeper
+from mainspring.sweep.ticker import Ticker
+
+_log = structlog.get_logger("mainspring.node")
+
+
+class Node:
+    """All parts of one node over one store. `start` runs them; tests call `tick` instead."""
+
+    def __init__(self, store: Store, *, keep_s: float, keep_failed_s: float, name: str | None = None) -> None:
+        self.store = store
+        self.name = name or f"{socket.gethostname()}-{os.getpid()}"
+        self.gauges = gauges = Gauges()
+        self._keep_s, self._keep_failed_s = keep_s, keep_failed_s
+        self._loop = asyncio.get_running_loop()
+        self._restarting: asyncio.Task[None] | None = None
+        clock = store.clock
+        self.sweeper = Sweeper(store, clock, gauges)
+        self.ticker = Ticker(store, clock, gauges)
+        self.pruner = Pruner(store, clock, gauges, keep_s, keep_failed_s)
+        self.desk = Desk(store, Settler(store, clock, gauges).settle, self._wake_dispatcher)
+        self.dispatcher = Dispatcher(store, clock, store.partitions, gauges, self.desk.deliver)
+        self.desk.dispatcher = self.dispatcher
+        self.rescuer = Rescuer(store, gauges, self.desk.end_silent)
+        self.ownership = Ownership(store, self._own)
+        parts = (self.ownership, self.sweeper, self.ticker, self.rescuer, self.pruner, self.dispatcher)
+        self._services = {part.name: Service(part) for part in parts}
+
+    async def join(self) -> None:
+        """Register with the store and take a share of the partitions; nothing runs yet."""
+        self.id = secrets.token_bytes(16)
+        await self.store.insert_node(self.id, self.name, LEASE_S)
+        self.desk.node = self.ownership.node = self.id
+        self.ownership.partitions = []
+        await self.ownership.run_once()
+        self._unsubscribe = self.store.subscribe(self._hear)
+
+    async def start(self) -> None:
+        await self.join()
+        self._heartbeat = Heartbeat(self.store, self.id, self._lost)
+        self._heartbeat.start()
+        for service in self._services.values():
+            service.start()
+
+    async def stop(self) -> None:
+        """After the workers have left: hand everything over at once instead of letting the lease run out."""
+        if self._restarting is not None:
+            await self._restarting
+        self._heartbeat.stop()
+        await self._stop_services()
+        await self.leave()
+
+    async def leave(self) -> None:
+        self._unsubscribe()
+        await self.store.end_nodes(self.id)
+        await self.store.rescue_attempts(1_000_000)
+
+    async def tick(self) -> None:
+        """Everything that is due, once, in the order of the flow: for tests with a manual clock."""
+        for part in (self.ownership, self.ticker, self.sweeper, self.rescuer, self.pruner):
+            await part.run_once()
+        while await self.dispatcher.run_once() == 0:
+            await asyncio.sleep(0)
+
+    async def _stop_services(self) -> None:
+        for service in self._services.values():
+            await service.stop()
+
+    def _own(self, partitions: Iterable[int]) -> None:
+        owned = sorted(partitions)
+        self.sweeper.own(owned)
+        self.dispatcher.own(owned)
+        self._services["sweeper"].wake()
+        self._wake_dispatcher()
+
+    def _wake_dispatcher(self) -> None:
+        self._services["dispatcher"].wake()
+
+    def _hear(self, hint: Hint) -> None:
+        match hint.topic:
+            case "timer":
+                if self.sweeper.hear(hint):
+                    self._services["sweeper"].wake()
+            case "schedule":
+                if self.ticker.hear(hint):
+                    self._services["ticker"].wake()
+            case "cancel":
+                self._loop.create_task(self.desk.tell_cancels())
+            case _:
+                self.dispatcher.hear(hint)
+                self._wake_dispatcher()
+
+    def _lost(self) -> None:
+        """Called on the writer's thread, once: others have ended this node."""
+        self._loop.call_soon_threadsafe(self._restart)
+
+    def _restart(self) -> None:
+        self._restarting = self._loop.create_task(self._start_again())
+
+    async def _start_again(self) -> None:
+        _log.warning("starting again under a new node id", node=self.id.hex())
+        await self._stop_services()
+        self._unsubscribe()
+        self.desk.abandon()
+        await self.start()
+        self._restarting = None

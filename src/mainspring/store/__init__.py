@@ -1,0 +1,1 @@
+"""Durable state. `contract` says what a store promises, each backend keeps it."""

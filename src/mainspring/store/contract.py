@@ -1,0 +1,349 @@
+"""What a store promises. The docstrings are the specification; `tests/contract` holds every backend to them.
+
+Rules for every verb: it takes and returns many; it is one transaction and is durable when it returns; a change is conditional
+on the state and attempt it expects, and what lost is an answer, never an exception; `now` is the store's own clock. A verb
+that cannot write at all raises `StoreUnavailableError` and has written nothing.
+
+Jobs move between narrow tables: `timer` (due later), `ready` (due), `live` (assigned), `finished` (ended). Whoever inserts into
+`ready` or `timer` sends a `Hint` when the insert has committed, so that nobody has to poll.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from mainspring.core.job import JobRecord, Limit, NewJobs
+from mainspring.core.lane import Lane
+from mainspring.core.timer import Micros
+from mainspring.runtime.clock import Clock
+from mainspring.wire import Failure
+
+Stream = tuple[int, int, int]  # partition, band, lane: ready jobs in one order
+
+
+class Hint(Struct, frozen=True, array_like=True, omit_defaults=True):
+    """Something that other parts, perhaps in other processes, should look at now.
+
+    topic: "ready" (a stream has jobs from `at` = rank on), "timer" (`at` = earliest due time), "settled" (jobs ended),
+    "cancel" (a running job was asked to stop), "schedule", "queue" (definitions changed).
+    """
+
+    topic: str
+    streams: list[tuple[int, int, int, Micros]] = []  # ready: partition, band, lane, lowest rank
+    at: Micros = 0
+
+
+class Inserted(Struct, frozen=True):
+    """One answer per job: its id (of the existing job, where the key was taken), or the conflict."""
+
+    id: bytes
+    existed: bool = False
+    conflict: bool = False
+
+
+class Ready(Struct, frozen=True):
+    """A ready job in the order of its stream."""
+
+    rank: Micros
+    job: bytes
+    attempt: int
+
+
+class Pick(Struct, frozen=True):
+    """The wish to assign jobs, the first of one stream, to a session. `limits`: (name, key) of the limits they fall under."""
+
+    session: bytes
+    stream: Stream
+    jobs: list[Ready]
+    limits: tuple[tuple[str, str], ...] = ()
+
+
+class Assigned(Struct, frozen=True):
+    """The answer to a pick: the jobs won, those lost to somebody else, and those a limit holds back (until when, if known)."""
+
+    won: list[Ready]
+    lost: list[Ready] = []
+    held: list[Ready] = []
+    held_until: Micros | None = None
+
+
+class Spec(Struct, frozen=True):
+    """What a worker must know of a job beside its lane."""
+
+    job: bytes
+    arguments: bytes
+    options: bytes  # JSON of core.job.Options, often the same bytes for many jobs
+    failures: int
+
+
+class Settlement(Struct, frozen=True):
+    """The end of one attempt, as decided by the settler: the wanted state and what goes with it.
+
+    `pending` needs `due_at`; a job whose cancel was requested becomes `cancelled` instead. `counts` says which counter rises:
+    "failure", "loss" or none.
+    """
+
+    job: bytes
+    attempt: int
+    state: str
+    result: bytes | None = None
+    failure: Failure | None = None
+    due_at: Micros | None = None
+    reason: str | None = None
+    counts: str | None = None
+
+
+class JobFilter(Struct, frozen=True, kw_only=True):
+    """Which jobs to list; None means any."""
+
+    tenant: str | None = None
+    state: str | None = None
+    queue: str | None = None
+    kind: str | None = None
+    tag: str | None = None
+    schedule: str | None = None
+
+
+class AttemptFailure(Struct, frozen=True):
+    attempt: int
+    at: Micros
+    failure: Failure
+
+
+class Ended(Struct, frozen=True):
+    """How a job ended, for those who wait for it."""
+
+    state: str
+    reason: str | None
+    result: bytes | None
+    failure: Failure | None
+
+
+class Jobs(Protocol):
+    """Submitting, reading and steering jobs."""
+
+    async def insert_jobs(self, batches: Sequence[NewJobs], lanes: Sequence[Lane]) -> list[list[Inserted]]:
+        """Insert all jobs of all batches, pending, into `timer` or `ready` by due time; one answer per job.
+
+        A claim that another job holds is answered with that job (`existed`), or with `conflict` where the digest differs; other
+        batches are not affected. Inserting an id that is there already changes nothing and is answered as inserted.
+        """
+
+    async def read_jobs(self, ids: Sequence[bytes]) -> list[JobRecord | None]:
+        """In the order asked; None where there is no such job."""
+
+    async def list_jobs(self, which: JobFilter, *, before: bytes | None, limit: int) -> list[JobRecord]:
+        """Newest first, by id; `before` continues a listing."""
+
+    async def read_ended(self, ids: Sequence[bytes]) -> list[Ended | None]:
+        """In the order asked; None while a job has not ended."""
+
+    async def read_failures(self, job: bytes) -> list[AttemptFailure]:
+        """Every failed attempt of a job, oldest first."""
+
+    async def cancel_jobs(self, ids: Sequence[bytes]) -> list[str | None]:
+        """End waiting jobs at once (`cancelled`), ask running ones to stop (`requested`); `ended` where it was over before,
+        None where there is no such job. After the answer no new attempt starts."""
+
+    async def retry_jobs(self, ids: Sequence[bytes]) -> list[str | None]:
+        """Replay failed and cancelled jobs: pending and due now, failures and losses 0 (`pending`). Otherwise the state they
+        keep, None where there is no such job."""
+
+    async def reprioritise_jobs(self, ids: Sequence[bytes], priority: int) -> list[str | None]:
+        """Give waiting jobs another priority (`pending`). Otherwise the state they keep, None where there is none."""
+
+    async def count_jobs(self) -> dict[tuple[str, str], int]:
+        """Jobs per (queue, state), counted now: for people, not for loops."""
+
+
+class Timers(Protocol):
+    """The passage from later to due, and from finished to gone."""
+
+    async def ripen_timers(self, partitions: Sequence[int], limit: int) -> tuple[int, Micros | None]:
+        """Move up to `limit` due timers of these partitions to `ready`, earliest first; cancel jobs whose `start_by` has passed.
+        Answers how many moved and when the next is due."""
+
+    async def prune_jobs(self, ended_before: dict[str, Micros], limit: int) -> int:
+        """Delete up to `limit` jobs that ended in a state before its time, with all that belongs to them. A job with a
+        claim stays for at least 24 h after it was created."""
+
+
+class Dispatch(Protocol):
+    """Reading the ready order and assigning from it."""
+
+    async def list_streams(self, partitions: Sequence[int]) -> list[tuple[int, int, int, Micros]]:
+        """Every stream with ready jobs, and its lowest rank. Costs a step per stream, not per job."""
+
+    async def read_ready(self, stream: Stream, after: tuple[Micros, bytes] | None, limit: int) -> list[Ready]:
+        """The next ready jobs of a stream in order."""
+
+    async def assign_jobs(self, picks: Sequence[Pick]) -> list[Assigned]:
+        """pending -> assigned for every job that is still pending with the attempt named; the attempt number rises by one, the
+        ready row goes, a live row comes. A session that has ended wins nothing. Limits are counted and taken here."""
+
+    async def read_specs(self, ids: Sequence[bytes]) -> list[Spec]:
+        """What workers must know of assigned jobs; any order."""
+
+
+class Attempts(Protocol):
+    """The end of attempts."""
+
+    async def settle_attempts(self, session: bytes, settlements: Sequence[Settlement]) -> list[bool]:
+        """Apply each settlement whose job is live in this session with exactly that attempt; False where it is not (a late or
+        repeated outcome, another session's job): such a one changes nothing."""
+
+    async def mark_running(self, attempts: Sequence[tuple[bytes, int]]) -> None:
+        """assigned -> running for attempts that outlive a report interval."""
+
+    async def rescue_attempts(self, limit: int) -> int:
+        """Settle up to `limit` live rows of ended sessions as lost: pending again, or failed after too many losses."""
+
+    async def list_cancelling(self, session: bytes) -> list[bytes]:
+        """Live jobs of a session that were asked to stop."""
+
+
+class NodeRecord(Struct, frozen=True):
+    id: bytes
+    name: str
+    started_at: Micros
+    lease_until: Micros
+
+
+class Sessions(Protocol):
+    """Nodes, their leases and partitions, and the sessions of their workers."""
+
+    async def insert_node(self, node: bytes, name: str, lease_s: float) -> None:
+        """Register a node with a lease from now."""
+
+    def renew_lease(self, node: bytes, lease_s: float, done: Callable[[bool], None]) -> None:
+        """Extend a lease from any thread, without an event loop; `done(False)` where the node has been ended."""
+
+    async def end_nodes(self, node: bytes | None = None) -> int:
+        """End this node, or every node whose lease has run out: its partitions are free, its sessions end. Ends once."""
+
+    async def claim_partitions(self, node: bytes) -> list[int]:
+        """Give this node its fair share of the partitions and answer it: unowned ones are taken, surplus ones let go."""
+
+    async def list_nodes(self) -> list[NodeRecord]:
+        """Nodes that have not ended."""
+
+    async def insert_session(self, session: bytes, node: bytes, name: str) -> None:
+        """Start a session; refused (`StoreError`) where the node has ended."""
+
+    async def end_sessions(self, sessions: Sequence[bytes]) -> None:
+        """End sessions; ended ones stay ended. Their live rows wait for `rescue_attempts`."""
+
+
+class QueueRecord(Struct, frozen=True):
+    tenant: str
+    name: str
+    paused: bool
+    limit: Limit
+
+
+class KindRecord(Struct, frozen=True):
+    """A kind as the application that runs it declares it; `defaults` is JSON for those who submit without the code."""
+
+    name: str
+    defaults: bytes
+
+
+class Catalog(Protocol):
+    """Small definitions: lanes, queues, kinds, limits."""
+
+    async def read_lanes(self, numbers: Sequence[int]) -> dict[int, Lane]:
+        """The lanes known by these numbers."""
+
+    async def put_queue(self, queue: QueueRecord) -> None:
+        """Insert or replace a queue's settings."""
+
+    async def list_queues(self) -> list[QueueRecord]:
+        """Every queue with settings."""
+
+    async def put_kinds(self, kinds: Sequence[KindRecord], limits: dict[str, Limit]) -> None:
+        """Insert or replace kinds and their limits; a kind without a limit loses the one it had."""
+
+    async def list_kinds(self) -> list[KindRecord]:
+        """Every kind an application has declared."""
+
+    async def list_limits(self) -> dict[str, Limit]:
+        """Every limit by name: `queue/TENANT/QUEUE`, `kind/KIND`."""
+
+
+class ScheduleRecord(Struct, frozen=True, kw_only=True):
+    """A stored schedule. `version` rises with every change and firing; changes are conditional on it."""
+
+    id: str  # tenant/name
+    tenant: str
+    name: str
+    definition: bytes  # JSON: rule, kind, arguments, options
+    origin: str  # "code" or "user"
+    paused: bool
+    watermark_at: Micros
+    runs: int
+    next_at: Micros | None
+    version: int
+    active: int = 0  # its jobs that have started or wait to retry
+    queued: int = 0  # its jobs that wait for their first start
+
+
+class MissedRecord(Struct, frozen=True):
+    """Occurrences that did not fire, and why; `count` None where there were too many to count."""
+
+    schedule: str
+    first_at: Micros
+    last_at: Micros
+    count: int | None
+    reason: str
+
+
+class Firing(Struct, frozen=True):
+    """One step of one schedule, conditional on `version`: the jobs of its occurrences, what was missed, where it stands after."""
+
+    schedule: str
+    version: int
+    watermark_at: Micros
+    next_at: Micros | None
+    runs: int
+    jobs: list[NewJobs] = []
+    lanes: list[Lane] = []
+    missed: list[MissedRecord] = []
+    cancel_active: bool = False
+    serial: bool = False  # each job waits until the one before it has ended
+
+
+class Schedules(Protocol):
+    """Stored schedules and their firing."""
+
+    async def put_schedules(self, schedules: Sequence[ScheduleRecord]) -> list[bool]:
+        """Insert where `version` is 0, else replace where the stored version is the one named; False where it is not."""
+
+    async def delete_schedules(self, ids: Sequence[str]) -> int: ...
+
+    async def list_schedules(self, tenant: str | None = None) -> list[ScheduleRecord]: ...
+
+    async def read_schedules(self, ids: Sequence[str]) -> list[ScheduleRecord | None]:
+        """With `active` and `queued` counted."""
+
+    async def due_schedules(self, limit: int) -> tuple[list[ScheduleRecord], Micros | None]:
+        """Schedules not paused whose `next_at` has come, and when the next one comes."""
+
+    async def fire_schedules(self, firings: Sequence[Firing]) -> list[bool]:
+        """Advance each schedule whose version still is the one named, and insert its jobs in the same transaction; False where
+        somebody else was first: then nothing of that firing was written."""
+
+    async def list_missed(self, schedule: str, limit: int) -> list[MissedRecord]:
+        """Newest first."""
+
+
+class Store(Jobs, Timers, Dispatch, Attempts, Sessions, Catalog, Schedules, Protocol):
+    """All of it over one database, and the hints that make polling unnecessary."""
+
+    clock: Clock
+    partitions: int
+
+    def subscribe(self, listener: Callable[[Hint], None]) -> Callable[[], None]:
+        """Call `listener` in the event loop for every hint, from this process or another; answers the way to unsubscribe."""
+
+    async def close(self) -> None: ...

@@ -1,0 +1,233 @@
+"""The SQLite store: one file, one writer thread with group commit, readers apart.
+
+`SqliteStore` keeps every promise of `mainspring.store.contract`; each verb is one line here and its statements live in the
+module of its theme. Quick reads run in the event loop on a connection of their own, because a thread would only add waiting
+for the interpreter; listings and counts for people run in a thread.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+
+from mainspring.core.job import JobRecord, Limit, NewJobs
+from mainspring.core.lane import Lane
+from mainspring.core.timer import Micros
+from mainspring.errors import StoreUnavailableError
+from mainspring.runtime.clock import Clock, SystemClock
+from mainspring.store.contract import (
+    Assigned,
+    AttemptFailure,
+    Ended,
+    Firing,
+    Hint,
+    Inserted,
+    JobFilter,
+    KindRecord,
+    MissedRecord,
+    NodeRecord,
+    Pick,
+    QueueRecord,
+    Ready,
+    ScheduleRecord,
+    Settlement,
+    Spec,
+    Stream,
+)
+from mainspring.store.sqlite import attempts, catalog, dispatch, jobs, schedules, sessions, timers
+from mainspring.store.sqlite.database import Owner, connect, mapped_errors, migrate, refuse_network_filesystem
+from mainspring.store.sqlite.hub import Hub
+from mainspring.store.sqlite.writer import Tx, Writer
+
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """See `mainspring.store.contract.Store`, where every verb is specified."""
+
+    def __init__(self, path: Path, clock: Clock, connection: apsw.Connection) -> None:
+        self.path = path
+        self.clock = clock
+        self.partitions: int = connection.execute("select count(*) from partition").get
+        self._owner = Owner()
+        self._hub = Hub(path)
+        self._writer = Writer(connection, path, clock, self.partitions, self._hub.publish)
+        self._reader = connect(path, readonly=True)
+        self._lister = connect(path, readonly=True)
+        self._listing = asyncio.Lock()
+
+    @classmethod
+    async def open(cls, path: Path, clock: Clock | None = None) -> "SqliteStore":
+        refuse_network_filesystem(path)
+        connection = connect(path)
+        await asyncio.to_thread(migrate, connection, path)
+        return cls(path, clock or SystemClock(), connection)
+
+    def subscribe(self, listener: Callable[[Hint], None]) -> Callable[[], None]:
+        return self._hub.subscribe(listener)
+
+    async def close(self) -> None:
+        await self._writer.close()
+        self._hub.close()
+        self._reader.close()
+        async with self._listing:
+            self._lister.close()
+
+    async def _write(self, operation: Callable[..., T], *arguments: Any) -> T:
+        self._owner.check()
+        return await self._writer.run(partial(_apply, operation, arguments))
+
+    def _read(self, query: Callable[..., T], *arguments: Any) -> T:
+        self._owner.check()
+        with mapped_errors(self.path):
+            return query(self._reader, *arguments)
+
+    async def _list(self, query: Callable[..., T], *arguments: Any) -> T:
+        self._owner.check()
+        async with self._listing:
+            with mapped_errors(self.path):
+                return await asyncio.to_thread(query, self._lister, *arguments)
+
+    # jobs
+
+    async def insert_jobs(self, batches: Sequence[NewJobs], lanes: Sequence[Lane]) -> list[list[Inserted]]:
+        return await self._write(jobs.insert_jobs, batches, lanes)
+
+    async def read_jobs(self, ids: Sequence[bytes]) -> list[JobRecord | None]:
+        return self._read(jobs.read_jobs, ids)
+
+    async def list_jobs(self, which: JobFilter, *, before: bytes | None, limit: int) -> list[JobRecord]:
+        return await self._list(jobs.list_jobs, which, before, limit)
+
+    async def read_ended(self, ids: Sequence[bytes]) -> list[Ended | None]:
+        return self._read(jobs.read_ended, ids)
+
+    async def read_failures(self, job: bytes) -> list[AttemptFailure]:
+        return self._read(jobs.read_failures, job)
+
+    async def cancel_jobs(self, ids: Sequence[bytes]) -> list[str | None]:
+        return await self._write(jobs.cancel_jobs, ids)
+
+    async def retry_jobs(self, ids: Sequence[bytes]) -> list[str | None]:
+        return await self._write(jobs.retry_jobs, ids)
+
+    async def reprioritise_jobs(self, ids: Sequence[bytes], priority: int) -> list[str | None]:
+        return await self._write(jobs.reprioritise_jobs, ids, priority)
+
+    async def count_jobs(self) -> dict[tuple[str, str], int]:
+        return await self._list(jobs.count_jobs)
+
+    # timers
+
+    async def ripen_timers(self, partitions: Sequence[int], limit: int) -> tuple[int, Micros | None]:
+        return await self._write(timers.ripen_timers, partitions, limit)
+
+    async def prune_jobs(self, ended_before: dict[str, Micros], limit: int) -> int:
+        return await self._write(timers.prune_jobs, ended_before, limit)
+
+    # dispatch
+
+    async def list_streams(self, partitions: Sequence[int]) -> list[tuple[int, int, int, Micros]]:
+        return self._read(dispatch.list_streams, partitions)
+
+    async def read_ready(self, stream: Stream, after: tuple[Micros, bytes] | None, limit: int) -> list[Ready]:
+        return self._read(dispatch.read_ready, stream, after, limit)
+
+    async def assign_jobs(self, picks: Sequence[Pick]) -> list[Assigned]:
+        return await self._write(dispatch.assign_jobs, picks)
+
+    async def read_specs(self, ids: Sequence[bytes]) -> list[Spec]:
+        return self._read(dispatch.read_specs, ids)
+
+    # attempts
+
+    async def settle_attempts(self, session: bytes, settlements: Sequence[Settlement]) -> list[bool]:
+        return await self._write(attempts.settle_attempts, session, settlements)
+
+    async def mark_running(self, running: Sequence[tuple[bytes, int]]) -> None:
+        await self._write(attempts.mark_running, running)
+
+    async def rescue_attempts(self, limit: int) -> int:
+        return await self._write(attempts.rescue_attempts, limit)
+
+    async def list_cancelling(self, session: bytes) -> list[bytes]:
+        return self._read(attempts.list_cancelling, session)
+
+    # sessions
+
+    async def insert_node(self, node: bytes, name: str, lease_s: float) -> None:
+        await self._write(sessions.insert_node, node, name, lease_s)
+
+    def renew_lease(self, node: bytes, lease_s: float, done: Callable[[bool], None]) -> None:
+        def answer(renewed: bool | None, error: BaseException | None) -> None:
+            if error is None:
+                done(bool(renewed))
+            elif not isinstance(error, StoreUnavailableError):
+                raise error
+
+        self._writer.submit_direct(partial(_apply, sessions.renew_lease, (node, lease_s)), answer)
+
+    async def end_nodes(self, node: bytes | None = None) -> int:
+        return await self._write(sessions.end_nodes, node)
+
+    async def claim_partitions(self, node: bytes) -> list[int]:
+        return await self._write(sessions.claim_partitions, node)
+
+    async def list_nodes(self) -> list[NodeRecord]:
+        return self._read(sessions.list_nodes)
+
+    async def insert_session(self, session: bytes, node: bytes, name: str) -> None:
+        await self._write(sessions.insert_session, session, node, name)
+
+    async def end_sessions(self, ended: Sequence[bytes]) -> None:
+        await self._write(sessions.end_sessions, ended)
+
+    # catalog
+
+    async def read_lanes(self, numbers: Sequence[int]) -> dict[int, Lane]:
+        return self._read(catalog.read_lanes, numbers)
+
+    async def put_queue(self, queue: QueueRecord) -> None:
+        await self._write(catalog.put_queue, queue)
+
+    async def list_queues(self) -> list[QueueRecord]:
+        return self._read(catalog.list_queues)
+
+    async def put_kinds(self, kinds: Sequence[KindRecord], limits: dict[str, Limit]) -> None:
+        await self._write(catalog.put_kinds, kinds, limits)
+
+    async def list_kinds(self) -> list[KindRecord]:
+        return self._read(catalog.list_kinds)
+
+    async def list_limits(self) -> dict[str, Limit]:
+        return self._read(catalog.list_limits)
+
+    # schedules
+
+    async def put_schedules(self, puts: Sequence[ScheduleRecord]) -> list[bool]:
+        return await self._write(schedules.put_schedules, puts)
+
+    async def delete_schedules(self, ids: Sequence[str]) -> int:
+        return await self._write(schedules.delete_schedules, ids)
+
+    async def list_schedules(self, tenant: str | None = None) -> list[ScheduleRecord]:
+        return self._read(schedules.list_schedules, tenant)
+
+    async def read_schedules(self, ids: Sequence[str]) -> list[ScheduleRecord | None]:
+        return self._read(schedules.read_schedules, ids)
+
+    async def due_schedules(self, limit: int) -> tuple[list[ScheduleRecord], Micros | None]:
+        return self._read(schedules.due_schedules, self.clock.now(), limit)
+
+    async def fire_schedules(self, firings: Sequence[Firing]) -> list[bool]:
+        return await self._write(schedules.fire_schedules, firings)
+
+    async def list_missed(self, schedule: str, limit: int) -> list[MissedRecord]:
+        return self._read(schedules.list_missed, schedule, limit)
+
+
+def _apply(operation: Callable[..., T], arguments: tuple[Any, ...], tx: Tx) -> T:
+    return operation(tx, *arguments)

@@ -1,0 +1,108 @@
+"""Hints between the parts of a process, and between the processes on one file.
+
+Each process that opens a file listens on a datagram socket in a private folder named after the file; whoever commits sends its
+hints to all the others there. A lost hint costs latency only: every part also looks by itself, slowly. A process that is
+stopped or gone costs its senders nothing: a full socket is skipped, a dead one is removed.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import secrets
+import socket
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+from msgspec import DecodeError, ValidationError, json
+
+from mainspring.store.contract import Hint
+
+_log = structlog.get_logger("mainspring.store")
+
+_MAX_STREAMS = 200  # a longer list of streams is sent as "look at all of them"
+_MAX_DATAGRAM = 65_536
+
+_decode = json.Decoder(list[Hint]).decode
+
+
+class Hub:
+    """Listeners in this process, sockets to the others."""
+
+    def __init__(self, path: Path) -> None:
+        self._listeners: list[Callable[[Hint], None]] = []
+        self._folder = _folder_for(path)
+        self._address = self._folder / f"{os.getpid()}-{secrets.token_hex(4)}"
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+        self._socket.bind(str(self._address))
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._socket, self._receive)
+        self._peers: list[str] = []
+        self._peers_seen_ns = 0
+
+    def subscribe(self, listener: Callable[[Hint], None]) -> Callable[[], None]:
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def publish(self, hints: list[Hint]) -> None:
+        """In the event loop, after a commit."""
+        self._tell(hints)
+        peers = self._find_peers()
+        if peers:
+            payload = json.encode([_shortened(hint) for hint in hints])
+            for peer in peers:
+                self._send(peer, payload)
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._socket)
+        self._socket.close()
+        self._address.unlink(missing_ok=True)
+
+    def _tell(self, hints: list[Hint]) -> None:
+        for listener in tuple(self._listeners):
+            for hint in hints:
+                listener(hint)
+
+    def _find_peers(self) -> list[str]:
+        """Listing the folder is cheap, but asking whether it changed is cheaper."""
+        changed_ns = self._folder.stat().st_mtime_ns
+        if changed_ns != self._peers_seen_ns:
+            self._peers_seen_ns = changed_ns
+            self._peers = [name for name in os.listdir(self._folder) if name != self._address.name]
+        return self._peers
+
+    def _send(self, peer: str, payload: bytes) -> None:
+        target = self._folder / peer
+        try:
+            self._socket.sendto(payload, str(target))
+        except BlockingIOError:
+            pass  # it has hints enough to look at
+        except (ConnectionRefusedError, FileNotFoundError):
+            target.unlink(missing_ok=True)
+        except OSError as error:
+            _log.warning("cannot wake another process", peer=peer, error=str(error))
+
+    def _receive(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                payload = self._socket.recv(_MAX_DATAGRAM)
+                try:
+                    self._tell(_decode(payload))
+                except (DecodeError, ValidationError) as error:
+                    _log.warning("ignored a hint that cannot be read", error=str(error))
+
+
+def _shortened(hint: Hint) -> Hint:
+    return Hint(hint.topic) if len(hint.streams) > _MAX_STREAMS else hint
+
+
+def _folder_for(path: Path) -> Path:
+    """Short, because socket addresses are limited to 107 bytes; private to the user."""
+    name = hashlib.blake2b(str(path.resolve()).encode(), digest_size=8).hexdigest()
+    folder = Path(tempfile.gettempdir()) / f"mainspring-{os.getuid()}" / name
+    folder.parent.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder

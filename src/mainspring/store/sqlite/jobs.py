@@ -1,0 +1,285 @@
+"""Jobs: insert, read, cancel, replay, reprioritise (see `store.contract.Jobs`)."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import apsw
+from msgspec import Struct, json
+
+from mainspring.core.job import Claim, JobRecord, NewJobs, Options, Template
+from mainspring.core.lane import Lane
+from mainspring.core.lifecycle import LIVE, WAITING, Reason, State
+from mainspring.core.partition import partition_of
+from mainspring.core.rank import band_of, rank_of
+from mainspring.core.timer import Micros, seconds
+from mainspring.store.contract import AttemptFailure, Ended, Inserted, JobFilter
+from mainspring.store.sqlite.database import Q
+from mainspring.store.sqlite.writer import Tx
+from mainspring.wire import Failure
+
+_EVERY_BYTE = bytes(range(256))
+_LAST_ID = b"\xff" * 16
+_NO_ID = (b"",)
+_HINT_EACH = 64  # a larger batch hints at every partition instead of finding out which
+
+decode_options = json.Decoder(Options).decode
+
+
+def array(values: Iterable[bytes]) -> apsw.carray:
+    """Many ids, or ids with something behind them, as one bound value; an array may not be empty, so none is one that never is."""
+    return apsw.carray(tuple(values) or _NO_ID, flags=apsw.SQLITE_CARRAY_BLOB)
+
+
+def insert_jobs(tx: Tx, batches: Sequence[NewJobs], lanes: Sequence[Lane]) -> list[list[Inserted]]:
+    for lane in lanes:
+        tx.execute(Q["put_lane"], (lane.number(), json.encode(lane)))
+    return [_insert_batch(tx, batch) for batch in batches]
+
+
+def _insert_batch(tx: Tx, batch: NewJobs) -> list[Inserted]:
+    if batch.claim is not None:
+        taken = _take_claim(tx, batch, batch.claim)
+        if taken is not None:
+            return [taken]
+    values = [id_ + arguments for id_, arguments in zip(batch.ids, batch.arguments, strict=True)]
+    tx.execute("savepoint batch")
+    try:
+        _insert_rows(tx, batch, values)
+    except apsw.ConstraintError:
+        tx.execute("rollback to batch")
+        known = {row[0] for row in tx.execute(Q["known_jobs"], (array(batch.ids),))}
+        if not known:
+            raise
+        fresh = [value for value in values if value[:16] not in known]
+        if fresh:
+            _insert_rows(tx, batch, fresh)
+    finally:
+        tx.execute("release batch")
+    return [Inserted(id_) for id_ in batch.ids]
+
+
+def _take_claim(tx: Tx, batch: NewJobs, claim: Claim) -> Inserted | None:
+    """None where the claim is ours now, else the answer."""
+    tenant = batch.template.tenant
+    row = tx.execute(Q["read_claim"], (tenant, claim.key)).fetchone()
+    if row is not None and (row[2] is None or row[2] > tx.now):
+        return Inserted(row[0], existed=True, conflict=row[1] != claim.digest)
+    tx.execute(Q["put_claim"], (tenant, claim.key, batch.ids[0], claim.digest, claim.expires_at))
+    return None
+
+
+def _insert_rows(tx: Tx, batch: NewJobs, values: list[bytes]) -> None:
+    """Each value is an id and its arguments; all of them go into `job` and `spec`, and into where they wait."""
+    t, options, bound = batch.template, batch.template.options, array(values)
+    due_at = tx.now if t.due_at is None else t.due_at
+    rank = rank_for(due_at, t.priority, options) - 1  # the array counts from 1
+    blocked = _block(tx, batch, bound)
+    state = State.BLOCKED if blocked else State.PENDING
+    columns = (t.tenant, t.queue, t.kind, t.priority, t.band, t.lane, rank, due_at, tx.now, state)
+    tx.execute(Q["insert_jobs"], (bound, *columns))
+    tx.execute(Q["insert_specs"], (bound, json.encode(options)))
+    if not blocked:
+        place = (bound, t.band, t.lane, rank, tx.partitions, _EVERY_BYTE)
+        if due_at > tx.now:
+            tx.execute(Q["insert_timers"], (*place, due_at))
+            tx.due(due_at)
+        else:
+            tx.execute(Q["insert_ready"], place)
+            _hint_ready(tx, t, values, rank)
+    if options.start_by is not None:
+        rows = [(partition_of(value, tx.partitions), options.start_by, value[:16]) for value in values]
+        tx.connection.executemany(Q["insert_expiry"], rows)
+        tx.due(options.start_by)
+
+
+def _block(tx: Tx, batch: NewJobs, bound: apsw.carray) -> bool:
+    """Must these wait for others? Those others are noted."""
+    if not batch.after:
+        return False
+    parents = tx.execute(Q["waiting_parents"], (array(batch.after),)).fetchall()
+    for (parent,) in parents:
+        tx.execute(Q["insert_edges"], (bound, parent))
+    return bool(parents)
+
+
+def unlock(tx: Tx, ended: apsw.carray) -> None:
+    """Jobs that waited for these alone may start."""
+    children = tx.execute(Q["unlocked_children"], (ended,)).fetchall()
+    if not children:
+        return
+    tx.execute(Q["cut_edges"], (ended,))
+    for (child,) in children:
+        row = read_row(tx, child)
+        if row is not None and row.state == State.BLOCKED and tx.execute(Q["count_parents"], (child,)).get == 0:
+            requeue(tx, child, row, max(row.due_at, tx.now))
+
+
+def _hint_ready(tx: Tx, template: Template, values: list[bytes], rank: Micros) -> None:
+    if len(values) > _HINT_EACH:
+        partitions: Iterable[int] = range(tx.partitions)
+    else:
+        partitions = (partition_of(value, tx.partitions) for value in values)
+    for partition in partitions:
+        tx.ready(partition, template.band, template.lane, rank)
+
+
+def rank_for(due_at: Micros, priority: int, options: Options) -> Micros:
+    expected = seconds(options.timeout_s) if options.timeout_s else 0
+    return rank_of(due_at, priority, options.deadline_at, expected)
+
+
+def read_jobs(connection: apsw.Connection, ids: Sequence[bytes]) -> list[JobRecord | None]:
+    found = {row[0]: _record(row) for row in connection.execute(Q["read_jobs"], (array(ids),))}
+    return [found.get(id_) for id_ in ids]
+
+
+def list_jobs(connection: apsw.Connection, which: JobFilter, before: bytes | None, limit: int) -> list[JobRecord]:
+    filters = (which.tenant, which.state, which.queue, which.kind, which.tag, which.schedule)
+    rows = connection.execute(Q["list_jobs"], (before or _LAST_ID, *filters, limit))
+    return [_record(row) for row in rows]
+
+
+def _record(row: Sequence[Any]) -> JobRecord:
+    *columns, options = row
+    names = JobRecord.__struct_fields__[:-1]
+    fields = dict(zip(names, columns, strict=True))
+    fields["cancelling"] = bool(fields["cancelling"])
+    return JobRecord(**fields, options=decode_options(options))
+
+
+def read_ended(connection: apsw.Connection, ids: Sequence[bytes]) -> list[Ended | None]:
+    found = {}
+    for id_, state, reason, data in connection.execute(Q["read_ended"], (array(ids),)).fetchall():
+        failure = None
+        if state != State.COMPLETED:
+            row = connection.execute(Q["last_failure"], (id_,)).fetchone()
+            failure = Failure(*row) if row else None
+        found[id_] = Ended(state, reason, data, failure)
+    return [found.get(id_) for id_ in ids]
+
+
+def read_failures(connection: apsw.Connection, job: bytes) -> list[AttemptFailure]:
+    rows = connection.execute(Q["read_failures"], (job,))
+    return [AttemptFailure(attempt, at, Failure(*rest)) for attempt, at, *rest in rows]
+
+
+class Row(Struct):
+    """What a change of one job is decided by."""
+
+    state: str
+    attempt: int
+    failures: int
+    losses: int
+    cancelling: int
+    priority: int
+    band: int
+    lane: int
+    rank: Micros
+    due_at: Micros
+    tenant: str
+    created_at: Micros
+    options: Options
+
+
+def read_row(tx: Tx, job: bytes) -> Row | None:
+    row = tx.execute(Q["read_row"], (job,)).fetchone()
+    return None if row is None else Row(*row[:-1], decode_options(row[-1]))
+
+
+def cancel_jobs(tx: Tx, ids: Sequence[bytes]) -> list[str | None]:
+    return [_cancel(tx, id_, Reason.REQUESTED) for id_ in ids]
+
+
+def _cancel(tx: Tx, job: bytes, reason: str) -> str | None:
+    row = read_row(tx, job)
+    if row is None:
+        return None
+    if row.state in WAITING:
+        end_waiting(tx, job, row, reason)
+        return State.CANCELLED
+    if row.state in LIVE:
+        tx.execute(Q["request_cancel"], (job,))
+        tx.execute(Q["insert_cancel"], (job,))
+        tx.topics.add("cancel")
+        return "requested"
+    return "ended"
+
+
+def end_waiting(tx: Tx, job: bytes, row: Row, reason: str) -> None:
+    """A job that has not been assigned ends as cancelled."""
+    drop_waiting(tx, job, row)
+    tx.execute(Q["drop_edges"], (job,))
+    end_row(tx, job, row, State.CANCELLED, reason)
+
+
+def drop_waiting(tx: Tx, job: bytes, row: Row) -> None:
+    """Out of `timer` and `ready`: it is in one of them, and only the sweeper knows in which."""
+    partition = partition_of(job, tx.partitions)
+    tx.execute(Q["delete_ready"], (partition, row.band, row.lane, row.rank, job))
+    tx.execute(Q["delete_timer"], (partition, row.due_at, job))
+
+
+def end_row(tx: Tx, job: bytes, row: Row, state: str, reason: str | None) -> None:
+    """The last write of a job's life; `row` carries the counters as they shall be."""
+    tx.execute(Q["end_job"], (job, state, tx.now, reason, row.failures, row.losses, row.state, row.attempt))
+    tx.execute(Q["insert_finished"], (row.tenant, state, tx.now, job))
+    ids = array([job])
+    tx.execute(Q["release_active"], (ids,))
+    unlock(tx, ids)
+    tx.topics.add("settled")
+
+
+def requeue(tx: Tx, job: bytes, row: Row, due_at: Micros) -> None:
+    """Pending again, in `timer` or `ready`; `row` carries counters and priority as they shall be, and the state it is in."""
+    row_band = band_of(row.priority, row.options.complexity)
+    rank = rank_for(due_at, row.priority, row.options)
+    key = (job, due_at, rank, row.failures, row.losses, row.priority, int(row_band), row.state, row.attempt)
+    tx.execute(Q["requeue_job"], key)
+    partition = partition_of(job, tx.partitions)
+    if due_at > tx.now:
+        tx.execute(Q["put_timer"], (partition, due_at, job, int(row_band), row.lane, rank, row.attempt))
+        tx.due(due_at)
+    else:
+        tx.execute(Q["put_ready"], (partition, int(row_band), row.lane, rank, job, row.attempt))
+        tx.ready(partition, int(row_band), row.lane, rank)
+
+
+def retry_jobs(tx: Tx, ids: Sequence[bytes]) -> list[str | None]:
+    return [_replay(tx, id_) for id_ in ids]
+
+
+def _replay(tx: Tx, job: bytes) -> str | None:
+    row = read_row(tx, job)
+    if row is None or row.state not in (State.FAILED, State.CANCELLED):
+        return None if row is None else row.state
+    finished_at = tx.execute("select finished_at from job where id = ?", (job,)).get
+    tx.execute(Q["delete_finished"], (row.tenant, row.state, finished_at, job))
+    row.failures = row.losses = 0
+    requeue(tx, job, row, tx.now)
+    if row.options.schedule is not None:
+        tx.execute(Q["insert_active"], (job, row.options.schedule))
+    return State.PENDING
+
+
+def reprioritise_jobs(tx: Tx, ids: Sequence[bytes], priority: int) -> list[str | None]:
+    return [_reprioritise(tx, id_, priority) for id_ in ids]
+
+
+def _reprioritise(tx: Tx, job: bytes, priority: int) -> str | None:
+    row = read_row(tx, job)
+    if row is None or row.state != State.PENDING:
+        return None if row is None else row.state
+    drop_waiting(tx, job, row)
+    row.priority = priority
+    requeue(tx, job, row, row.due_at)
+    return State.PENDING
+
+
+def cancel_active(tx: Tx, schedule: str) -> None:
+    """The newer occurrence replaces what its schedule still has going."""
+    for (job,) in tx.execute(Q["active_jobs"], (schedule,)).fetchall():
+        _cancel(tx, job, Reason.OVERLAP)
+
+
+def count_jobs(connection: apsw.Connection) -> dict[tuple[str, str], int]:
+    return {(queue, state): count for queue, state, count in connection.execute(Q["count_jobs"])}

@@ -1,0 +1,393 @@
+-- Every statement of the SQLite store. `carray(?)` is an array bound as one value, so that a batch is one statement and the
+-- interpreter lock is free while it runs. `:slot` below is spelled out: the 12 bits after the version of a 16-byte id.
+
+-- name: insert_jobs
+-- Jobs that share a template. Each value of the array is an id followed by its arguments.
+insert into job (id, tenant, queue, kind, state, priority, band, lane, rank, due_at, created_at)
+select substr(value, 1, 16), ?2, ?3, ?4, ?11, ?5, ?6, ?7, ?8 + rowid, ?9, ?10 from carray(?1)
+
+-- name: insert_specs
+insert into spec (job, arguments, options) select substr(value, 1, 16), substr(value, 17), ?2 from carray(?1)
+
+-- name: insert_ready
+-- ?6 is every byte in order, so that instr() turns a byte into its number.
+insert into ready (partition, band, lane, rank, job, attempt)
+select (((instr(?6, substr(value, 7, 1)) - 1 & 15) << 8) + instr(?6, substr(value, 8, 1)) - 1) * ?5 / 4096,
+  ?2, ?3, ?4 + rowid, substr(value, 1, 16), 0 from carray(?1)
+
+-- name: insert_timers
+insert into timer (partition, due_at, job, band, lane, rank, attempt)
+select (((instr(?6, substr(value, 7, 1)) - 1 & 15) << 8) + instr(?6, substr(value, 8, 1)) - 1) * ?5 / 4096,
+  ?7, substr(value, 1, 16), ?2, ?3, ?4 + rowid, 0 from carray(?1)
+
+-- name: waiting_parents
+-- Of the jobs that others shall wait for, those that have not ended.
+select id from job where id in (select value from carray(?1)) and state not in ('completed', 'failed', 'cancelled')
+
+-- name: insert_edges
+insert into edge (parent, child, rule) select ?2, substr(value, 1, 16), 'ended' from carray(?1)
+
+-- name: unlocked_children
+select distinct child from edge where parent in (select value from carray(?1))
+
+-- name: cut_edges
+delete from edge where parent in (select value from carray(?1))
+
+-- name: drop_edges
+delete from edge where child = ?
+
+-- name: count_parents
+select count(*) from edge where child = ?
+
+-- name: insert_expiry
+insert into expiry (partition, start_by, job) values (?, ?, ?)
+
+-- name: known_jobs
+select id from job where id in (select value from carray(?1))
+
+-- name: read_claim
+select job, digest, expires_at from claim where tenant = ? and key = ?
+
+-- name: put_claim
+insert or replace into claim (tenant, key, job, digest, expires_at) values (?, ?, ?, ?, ?)
+
+-- name: read_jobs
+select j.id, j.tenant, j.queue, j.kind, j.state, j.priority, j.band, j.lane, j.rank, j.due_at, j.attempt, j.failures, j.losses,
+  j.cancelling, j.created_at, j.started_at, j.finished_at, j.reason, s.arguments, s.options
+from job j join spec s on s.job = j.id where j.id in (select value from carray(?1))
+
+-- name: list_jobs
+-- Newest first. A null filter lets everything through.
+select j.id, j.tenant, j.queue, j.kind, j.state, j.priority, j.band, j.lane, j.rank, j.due_at, j.attempt, j.failures, j.losses,
+  j.cancelling, j.created_at, j.started_at, j.finished_at, j.reason, s.arguments, s.options
+from job j join spec s on s.job = j.id
+where j.id < ?1 and (?2 is null or j.tenant = ?2) and (?3 is null or j.state = ?3) and (?4 is null or j.queue = ?4)
+  and (?5 is null or j.kind = ?5)
+  and (?6 is null or exists (select 1 from json_each(s.options, '$.tags') where value = ?6))
+  and (?7 is null or s.options ->> '$.schedule' = ?7)
+order by j.id desc limit ?8
+
+-- name: list_finished
+-- The newest ended jobs of one state: the listing that must not look at the rest.
+select j.id, j.tenant, j.queue, j.kind, j.state, j.priority, j.band, j.lane, j.rank, j.due_at, j.attempt, j.failures, j.losses,
+  j.cancelling, j.created_at, j.started_at, j.finished_at, j.reason, s.arguments, s.options
+from finished f join job j on j.id = f.job join spec s on s.job = f.job
+where f.tenant = ?1 and f.state = ?2 order by f.finished_at desc, f.job desc limit ?3
+
+-- name: read_ended
+select j.id, j.state, j.reason, r.data from job j left join result r on r.job = j.id
+where j.id in (select value from carray(?1)) and j.state in ('completed', 'failed', 'cancelled')
+
+-- name: read_failures
+select attempt, at, reason, type, message, traceback from failure where job = ? order by attempt
+
+-- name: last_failure
+select reason, type, message, traceback from failure where job = ? order by attempt desc limit 1
+
+-- name: count_jobs
+select queue, state, count(*) from job group by queue, state
+
+-- name: read_row
+-- What a change of one job is decided by.
+select j.state, j.attempt, j.failures, j.losses, j.cancelling, j.priority, j.band, j.lane, j.rank, j.due_at, j.tenant, j.created_at, s.options
+from job j join spec s on s.job = j.id where j.id = ?
+
+-- name: end_job
+update job set state = ?2, finished_at = ?3, reason = ?4, failures = ?5, losses = ?6 where id = ?1 and state = ?7 and attempt = ?8
+
+-- name: requeue_job
+update job set state = 'pending', due_at = ?2, rank = ?3, failures = ?4, losses = ?5, priority = ?6, band = ?7, cancelling = 0,
+  finished_at = null, reason = null
+where id = ?1 and state = ?8 and attempt = ?9
+
+-- name: request_cancel
+update job set cancelling = 1 where id = ?
+
+-- name: insert_cancel
+insert or ignore into cancel (job, session) select l.job, l.session from session s join live l on l.session = s.id and l.job = ?1
+
+-- name: insert_finished
+insert into finished (tenant, state, finished_at, job) values (?, ?, ?, ?)
+
+-- name: delete_finished
+delete from finished where tenant = ? and state = ? and finished_at = ? and job = ?
+
+-- name: put_ready
+insert into ready (partition, band, lane, rank, job, attempt) values (?, ?, ?, ?, ?, ?)
+
+-- name: put_timer
+insert into timer (partition, due_at, job, band, lane, rank, attempt) values (?, ?, ?, ?, ?, ?, ?)
+
+-- name: delete_ready
+delete from ready where partition = ? and band = ? and lane = ? and rank = ? and job = ?
+
+-- name: delete_timer
+delete from timer where partition = ? and due_at = ? and job = ?
+
+-- name: last_ripe
+-- Where a step that takes ?3 + 1 due timers of a partition ends; no row where fewer are due.
+select due_at, job from timer where partition = ?1 and due_at <= ?2 order by due_at, job limit 1 offset ?3
+
+-- name: ripen_timers
+insert into ready (partition, band, lane, rank, job, attempt)
+select partition, band, lane, rank, job, attempt from timer where partition = ?1 and (due_at, job) <= (?2, ?3)
+
+-- name: ripe_streams
+select band, lane, min(rank) from timer where partition = ?1 and (due_at, job) <= (?2, ?3) group by band, lane
+
+-- name: delete_timers
+delete from timer where partition = ?1 and (due_at, job) <= (?2, ?3)
+
+-- name: next_due
+select min(due_at) from timer where partition = ?
+
+-- name: due_expiries
+select start_by, job from expiry where partition = ?1 and start_by <= ?2 order by start_by limit ?3
+
+-- name: next_expiry
+select min(start_by) from expiry where partition = ?
+
+-- name: delete_expiry
+delete from expiry where partition = ? and start_by = ? and job = ?
+
+-- name: first_stream
+-- With `next_stream` a loose scan: from one stream the next is found by a seek, whatever number of jobs lie between.
+select band, lane, rank from ready where partition = ?1 order by band, lane, rank limit 1
+
+-- name: next_stream
+select band, lane, rank from ready where partition = ?1 and (band, lane) > (?2, ?3) order by band, lane, rank limit 1
+
+-- name: read_ready
+select rank, job, attempt from ready where partition = ? and band = ? and lane = ? and (rank, job) > (?, ?) order by rank, job limit ?
+
+-- name: open_sessions
+select id from session where ended_at is null and id in (select value from carray(?1))
+
+-- name: assign_jobs
+update job set state = 'assigned', attempt = attempt + 1, started_at = ?2
+where id in (select value from carray(?1)) and state = 'pending' and attempt = ?3
+
+-- name: assignable_jobs
+select id from job where id in (select value from carray(?1)) and state = 'pending' and attempt = ?2
+
+-- name: assigned_ready
+delete from ready where partition = ?2 and band = ?3 and lane = ?4 and rank between ?5 and ?6 and job in (select value from carray(?1))
+
+-- name: insert_live
+insert into live (session, job, attempt) select ?2, value, ?3 from carray(?1)
+
+-- name: read_specs
+select s.job, s.arguments, s.options, j.failures from spec s join job j on j.id = s.job where s.job in (select value from carray(?1))
+
+-- name: complete_jobs
+update job set state = 'completed', finished_at = ?2
+where id in (select value from carray(?1)) and attempt = ?3 and state in ('assigned', 'running')
+
+-- name: current_attempts
+select job from live where session = ?2 and attempt = ?3 and job in (select value from carray(?1))
+
+-- name: finish_jobs
+insert into finished (tenant, state, finished_at, job)
+select tenant, state, finished_at, id from job where id in (select value from carray(?1))
+
+-- name: insert_results
+insert into result (job, data) select substr(value, 1, 16), substr(value, 17) from carray(?1)
+
+-- name: end_live
+delete from live where session = ?2 and attempt = ?3 and job in (select value from carray(?1))
+
+-- name: release_jobs
+delete from held where job in (select value from carray(?1))
+
+-- name: release_active
+delete from active where job in (select value from carray(?1))
+
+-- name: release_cancels
+delete from cancel where job in (select value from carray(?1))
+
+-- name: insert_failure
+insert or replace into failure (job, attempt, at, reason, type, message, traceback) values (?, ?, ?, ?, ?, ?, ?)
+
+-- name: mark_running
+update job set state = 'running' where id = ? and attempt = ? and state = 'assigned'
+
+-- name: lost_attempts
+select l.session, l.job, l.attempt from session s join live l on l.session = s.id where s.ended_at is not null limit ?
+
+-- name: list_cancelling
+select job from cancel where session = ?
+
+-- name: insert_node
+insert into node (id, name, started_at, lease_until) values (?, ?, ?, ?)
+
+-- name: renew_lease
+update node set lease_until = ? where id = ? and ended_at is null
+
+-- name: expired_nodes
+select id from node where ended_at is null and (id = ?1 or (?1 is null and lease_until < ?2))
+
+-- name: end_node
+update node set ended_at = ? where id = ? and ended_at is null
+
+-- name: end_node_sessions
+update session set ended_at = ? where node = ? and ended_at is null
+
+-- name: free_partitions
+update partition set node = null where node = ?
+
+-- name: list_nodes
+select id, name, started_at, lease_until from node where ended_at is null order by started_at, id
+
+-- name: read_partitions
+select number, node from partition order by number
+
+-- name: own_partition
+update partition set node = ?2 where number = ?1
+
+-- name: insert_partition
+insert into partition (number) values (?)
+
+-- name: insert_session
+insert into session (id, node, name, started_at) select ?, id, ?, ? from node where id = ? and ended_at is null
+
+-- name: end_session
+update session set ended_at = ? where id = ? and ended_at is null
+
+-- name: forget_sessions
+-- Sessions and nodes that ended and have nothing live any more.
+delete from session where ended_at < ?1 and not exists (select 1 from live where live.session = session.id)
+
+-- name: forget_nodes
+delete from node where ended_at < ?1 and not exists (select 1 from session where session.node = node.id)
+
+-- name: read_lanes
+select number, definition from lane where number in (select value from carray(?1))
+
+-- name: put_lane
+insert or ignore into lane (number, definition) values (?, ?)
+
+-- name: put_queue
+insert or replace into queue (tenant, name, paused) values (?, ?, ?)
+
+-- name: list_queues
+select q.tenant, q.name, q.paused, l.concurrency, l.rate, l.burst from queue q
+left join limit_rule l on l.name = 'queue/' || q.tenant || '/' || q.name order by 1, 2
+
+-- name: put_kind
+insert or replace into kind (name, defaults) values (?, ?)
+
+-- name: list_kinds
+select name, defaults from kind order by name
+
+-- name: put_limit
+insert or replace into limit_rule (name, concurrency, rate, burst) values (?, ?, ?, ?)
+
+-- name: delete_limit
+delete from limit_rule where name = ?
+
+-- name: list_limits
+select name, concurrency, rate, burst from limit_rule
+
+-- name: read_limit
+select concurrency, rate, burst from limit_rule where name = ?
+
+-- name: count_held
+select count(*) from held where name = ? and key = ?
+
+-- name: insert_held
+insert into held (job, name, key) select value, ?2, ?3 from carray(?1)
+
+-- name: read_limit_state
+select next_free_at from limit_state where name = ? and key = ?
+
+-- name: put_limit_state
+insert or replace into limit_state (name, key, next_free_at) values (?, ?, ?)
+
+-- name: insert_schedule
+insert or ignore into schedule (id, tenant, name, definition, origin, paused, watermark_at, runs, next_at, version)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, 1)
+
+-- name: replace_schedule
+update schedule set definition = ?3, origin = ?4, paused = ?5, watermark_at = ?6, runs = ?7, next_at = ?8, version = version + 1
+where id = ?1 and version = ?2
+
+-- name: delete_schedule
+delete from schedule where id = ?
+
+-- name: list_schedules
+select id, tenant, name, definition, origin, paused, watermark_at, runs, next_at, version from schedule
+where ?1 is null or tenant = ?1 order by id
+
+-- name: read_schedule
+select id, tenant, name, definition, origin, paused, watermark_at, runs, next_at, version from schedule where id = ?
+
+-- name: count_active
+-- Jobs of a schedule that have started or wait to retry, and those that wait for their first start.
+select count(*) filter (where j.attempt > 0), count(*) filter (where j.attempt = 0)
+from active a join job j on j.id = a.job where a.schedule = ?
+
+-- name: due_schedules
+select id, tenant, name, definition, origin, paused, watermark_at, runs, next_at, version from schedule
+where paused = 0 and next_at is not null and next_at <= ? order by next_at limit ?
+
+-- name: next_schedule
+select min(next_at) from schedule where paused = 0 and next_at is not null and next_at > ?
+
+-- name: advance_schedule
+update schedule set watermark_at = ?3, next_at = ?4, runs = ?5, version = version + 1 where id = ?1 and version = ?2
+
+-- name: insert_occurrence
+insert or ignore into occurrence (schedule, occurrence_at, job) values (?, ?, ?)
+
+-- name: insert_active
+insert into active (job, schedule) values (?, ?)
+
+-- name: last_active
+-- The end of a schedule's chain: the job of it that no other one waits for.
+select job from active a where schedule = ? and not exists (select 1 from edge where parent = a.job) limit 1
+
+-- name: active_jobs
+select job from active where schedule = ?
+
+-- name: insert_missed
+insert or replace into missed (schedule, last_at, first_at, count, reason) values (?, ?, ?, ?, ?)
+
+-- name: list_missed
+select schedule, first_at, last_at, count, reason from missed where schedule = ? order by last_at desc limit ?
+
+-- name: ended_tenants
+-- A loose scan over the tenants that have finished jobs.
+with recursive t (tenant) as (
+  select min(tenant) from finished
+  union all select (select min(tenant) from finished where tenant > t.tenant) from t where t.tenant is not null)
+select tenant from t where tenant is not null
+
+-- name: prunable_jobs
+select f.finished_at, f.job from finished f left join claim c on c.job = f.job
+where f.tenant = ?1 and f.state = ?2 and f.finished_at < ?3
+  and (c.job is null or (select created_at from job where id = f.job) < ?4)
+order by f.finished_at limit ?5
+
+-- name: prune_finished
+delete from finished where tenant = ?2 and state = ?3 and finished_at <= ?4 and job in (select value from carray(?1))
+
+-- name: prune_job
+delete from job where id in (select value from carray(?1))
+
+-- name: prune_spec
+delete from spec where job in (select value from carray(?1))
+
+-- name: prune_result
+delete from result where job in (select value from carray(?1))
+
+-- name: prune_failure
+delete from failure where job in (select value from carray(?1))
+
+-- name: prune_claim
+delete from claim where job in (select value from carray(?1))
+
+-- name: prune_occurrence
+delete from occurrence where job in (select value from carray(?1))
+
+-- name: prune_missed
+delete from missed where last_at < ?1

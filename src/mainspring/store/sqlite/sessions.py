@@ -1,0 +1,56 @@
+"""Nodes, leases, partitions and sessions (see `store.contract.Sessions`)."""
+
+from collections.abc import Sequence
+
+import apsw
+
+from mainspring.core.partition import fair_share
+from mainspring.core.timer import seconds
+from mainspring.errors import StoreError
+from mainspring.store.contract import NodeRecord
+from mainspring.store.sqlite.database import Q
+from mainspring.store.sqlite.writer import Tx
+
+
+def insert_node(tx: Tx, node: bytes, name: str, lease_s: float) -> None:
+    tx.execute(Q["insert_node"], (node, name, tx.now, tx.now + seconds(lease_s)))
+
+
+def renew_lease(tx: Tx, node: bytes, lease_s: float) -> bool:
+    tx.execute(Q["renew_lease"], (tx.now + seconds(lease_s), node))
+    return tx.connection.changes() == 1
+
+
+def end_nodes(tx: Tx, node: bytes | None) -> int:
+    ended = tx.execute(Q["expired_nodes"], (node, tx.now)).fetchall()
+    for (id_,) in ended:
+        tx.execute(Q["end_node"], (tx.now, id_))
+        tx.execute(Q["end_node_sessions"], (tx.now, id_))
+        tx.execute(Q["free_partitions"], (id_,))
+    return len(ended)
+
+
+def claim_partitions(tx: Tx, node: bytes) -> list[int]:
+    owners = dict(tx.execute(Q["read_partitions"]).fetchall())
+    nodes = [row[0] for row in tx.execute(Q["list_nodes"])]
+    take, leave = fair_share(owners, nodes, node)
+    for number in take:
+        tx.execute(Q["own_partition"], (number, node))
+    for number in leave:
+        tx.execute(Q["own_partition"], (number, None))
+    return sorted({n for n, owner in owners.items() if owner == node} - set(leave) | set(take))
+
+
+def list_nodes(connection: apsw.Connection) -> list[NodeRecord]:
+    return [NodeRecord(*row) for row in connection.execute(Q["list_nodes"])]
+
+
+def insert_session(tx: Tx, session: bytes, node: bytes, name: str) -> None:
+    tx.execute(Q["insert_session"], (session, name, tx.now, node))
+    if tx.connection.changes() != 1:
+        raise StoreError("the node of this worker has ended: register again")
+
+
+def end_sessions(tx: Tx, sessions: Sequence[bytes]) -> None:
+    for session in sessions:
+        tx.execute(Q["end_session"], (tx.now, session))

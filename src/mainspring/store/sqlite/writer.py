@@ -1,0 +1,193 @@
+"""The one writer: group commit on a thread of its own.
+
+Whatever arrives while a commit is under way goes into the next one: one fsync for all of it. Each operation runs in a
+savepoint, so one that fails changes nothing and harms nobody else. A caller is answered after the commit is durable. Hints are
+published after the commit, never before.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+import apsw
+
+from mainspring.core.timer import Micros
+from mainspring.errors import StoreError, StoreUnavailableError
+from mainspring.runtime.clock import Clock
+from mainspring.store.contract import Hint, Stream
+from mainspring.store.sqlite.database import mapped_errors
+
+T = TypeVar("T")
+
+MAX_GROUP = 1000
+
+
+class Tx:
+    """What an operation works with: the connection, the time, and the hints to send if it commits."""
+
+    def __init__(self, connection: apsw.Connection, now: Micros, partitions: int) -> None:
+        self.connection = connection
+        self.execute = connection.execute
+        self.now = now
+        self.partitions = partitions
+        self.streams: dict[Stream, Micros] = {}
+        self.next_due: Micros | None = None
+        self.topics: set[str] = set()
+
+    def ready(self, partition: int, band: int, lane: int, rank: Micros) -> None:
+        """A stream got a job of this rank."""
+        key = (partition, band, lane)
+        self.streams[key] = min(rank, self.streams.get(key, rank))
+
+    def due(self, at: Micros) -> None:
+        """A timer was set."""
+        self.next_due = at if self.next_due is None else min(at, self.next_due)
+
+    def hints(self) -> list[Hint]:
+        hints = [Hint(topic) for topic in sorted(self.topics)]
+        if self.streams:
+            hints.append(Hint("ready", streams=[(*stream, rank) for stream, rank in self.streams.items()]))
+        if self.next_due is not None:
+            hints.append(Hint("timer", at=self.next_due))
+        return hints
+
+
+Operation = Callable[[Tx], T]
+Done = Callable[[Any, BaseException | None], None]
+
+
+class Writer:
+    """Runs operations in the order they come, in groups."""
+
+    def __init__(
+        self, connection: apsw.Connection, path: Path, clock: Clock, partitions: int, publish: Callable[[list[Hint]], None]
+    ) -> None:
+        self._connection = connection
+        self._path = path
+        self._clock = clock
+        self._partitions = partitions
+        self._publish = publish
+        self._queue: SimpleQueue[tuple[Operation[Any], Done] | None] = SimpleQueue()
+        self._loop = asyncio.get_running_loop()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="mainspring-writer", daemon=True)
+        self._thread.start()
+
+    async def run(self, operation: Operation[T]) -> T:
+        """The operation's answer, once it is durable."""
+        future: asyncio.Future[T] = self._loop.create_future()
+
+        def done(value: T, error: BaseException | None) -> None:
+            if future.cancelled():
+                return
+            if error is None:
+                future.set_result(value)
+            else:
+                future.set_exception(error)
+
+        self.submit(operation, done)
+        return await future
+
+    def submit(self, operation: Operation[T], done: Done) -> None:
+        """From any thread; `done` is called in the event loop."""
+        if self._closed:
+            raise StoreError("the store is closed")
+        self._queue.put((operation, done))
+
+    def submit_direct(self, operation: Operation[T], done: Done) -> None:
+        """From any thread; `done` is called in the writer thread, so it answers even while the event loop is blocked."""
+        self._queue.put((operation, _Direct(done)))
+
+    async def close(self) -> None:
+        """Commits what is queued, then ends."""
+        self._closed = True
+        self._queue.put(None)
+        await asyncio.to_thread(self._thread.join)
+        self._connection.close()
+
+    def _run(self) -> None:
+        open_ = True
+        while open_:
+            group = []
+            item = self._queue.get()
+            while item is not None:
+                group.append(item)
+                if self._queue.empty() or len(group) == MAX_GROUP:
+                    break
+                item = self._queue.get()
+            open_ = item is not None
+            if group:
+                self._answer(group, *self._commit(group))
+
+    def _commit(self, group: list[tuple[Operation[Any], Done]]) -> tuple[list[tuple[Any, BaseException | None]], list[Hint]]:
+        try:
+            with mapped_errors(self._path):
+                self._begin()
+                tx = Tx(self._connection, self._clock.now(), self._partitions)
+                answers = [self._apply(tx, operation) for operation, _ in group]
+                self._connection.execute("commit")
+            return answers, tx.hints()
+        except Exception as error:
+            if self._connection.in_transaction:
+                self._connection.execute("rollback")
+            return [(None, error)] * len(group), []
+
+    def _begin(self) -> None:
+        """Another process may hold the lock for long; that is no reason to fail, only to wait."""
+        while True:
+            try:
+                self._connection.execute("begin immediate")
+                return
+            except apsw.BusyError:
+                if self._closed:
+                    raise
+
+    def _apply(self, tx: Tx, operation: Operation[Any]) -> tuple[Any, BaseException | None]:
+        before = (dict(tx.streams), tx.next_due, set(tx.topics))
+        tx.execute("savepoint operation")
+        try:
+            with mapped_errors(self._path):
+                answer = operation(tx)
+        except StoreUnavailableError:
+            raise  # the disk is full or broken: nobody in this group can be served
+        except Exception as error:
+            tx.execute("rollback to operation")
+            tx.streams, tx.next_due, tx.topics = before
+            return None, error
+        finally:
+            if self._connection.in_transaction:
+                tx.execute("release operation")
+        return answer, None
+
+    def _answer(
+        self, group: list[tuple[Operation[Any], Done]], answers: list[tuple[Any, BaseException | None]], hints: list[Hint]
+    ) -> None:
+        in_loop = []
+        for (_, done), answer in zip(group, answers, strict=True):
+            if isinstance(done, _Direct):
+                done(*answer)
+            else:
+                in_loop.append((done, answer))
+
+        def answer_all() -> None:
+            for done, answer in in_loop:
+                done(*answer)
+            if hints:
+                self._publish(hints)
+
+        try:
+            self._loop.call_soon_threadsafe(answer_all)
+        except RuntimeError:
+            if not self._loop.is_closed():
+                raise
+
+
+class _Direct:
+    def __init__(self, done: Done) -> None:
+        self._done = done
+
+    def __call__(self, value: Any, error: BaseException | None) -> None:
+        self._done(value, error)

@@ -1,0 +1,97 @@
+"""Submit: validate -> analyse -> place -> insert.
+
+Drafts arrive validated (the function's annotations, the options); here they are grouped by what they share, get their ids, and
+go to the store in batches. Acknowledged means durable: `submit` answers after the commit.
+"""
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+from msgspec import UNSET
+
+from mainspring.core.draft import Draft, Placed, claim_of, place
+from mainspring.core.job import NewJobs
+from mainspring.core.lane import Lane
+from mainspring.core.partition import SLOTS, make_id
+from mainspring.core.timer import Micros
+from mainspring.errors import ConflictError, StoreUnavailableError
+from mainspring.runtime.clock import Clock
+from mainspring.store.contract import Inserted, Jobs
+
+CHUNK = 2000  # jobs in one transaction: enough to be fast, few enough that nobody waits long
+IN_FLIGHT = 3
+
+
+class Submitter:
+    """Turns drafts into jobs."""
+
+    def __init__(self, store: Jobs, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def submit(self, drafts: Sequence[Draft]) -> list[Inserted]:
+        """One answer per draft, in order. A key that belongs to a different job is a `ConflictError`, and the rest is submitted."""
+        answers: list[Inserted] = []
+        flying: deque[asyncio.Task[list[Inserted]]] = deque()
+        try:
+            for start in range(0, len(drafts), CHUNK):
+                chunk = drafts[start : start + CHUNK]
+                flying.append(asyncio.create_task(self._insert(chunk)))
+                await asyncio.sleep(0)
+                if len(flying) >= IN_FLIGHT:
+                    answers += await flying.popleft()
+            while flying:
+                answers += await flying.popleft()
+        except StoreUnavailableError as error:
+            await asyncio.gather(*flying, return_exceptions=True)
+            raise StoreUnavailableError(f"{error} ({len(answers)} of {len(drafts)} jobs were accepted before)") from error
+        _refuse_conflicts(drafts, answers)
+        return answers
+
+    async def _insert(self, drafts: Sequence[Draft]) -> list[Inserted]:
+        batches, lanes = group(drafts, self._clock.now())
+        answers = await self._store.insert_jobs(batches, lanes)
+        return [answer for batch in answers for answer in batch]
+
+
+def group(drafts: Sequence[Draft], now: Micros) -> tuple[list[NewJobs], list[Lane]]:
+    """Neighbours that share kind and options become one batch; a job with a claim is a batch of its own."""
+    batches: list[NewJobs] = []
+    lanes: dict[int, Lane] = {}
+    for run in _runs(drafts):
+        first = run[0]
+        placed = place(first.kind, first.options, now)
+        lanes[placed.template.lane] = placed.lane
+        claimed = first.options.key is not UNSET or first.options.unique_s is not UNSET
+        for part in [[draft] for draft in run] if claimed else [run]:
+            ids = make_ids(placed, len(part), now)
+            claim = claim_of(part[0], now) if claimed else None
+            batches.append(NewJobs(placed.template, ids, [draft.arguments for draft in part], claim))
+    return batches, list(lanes.values())
+
+
+def make_ids(placed: Placed, count: int, now: Micros) -> list[bytes]:
+    unix_ms, bits = now // 1000, random.getrandbits
+    if placed.slot is not None:
+        return [make_id(unix_ms, placed.slot, bits(62)) for _ in range(count)]
+    return [make_id(unix_ms, bits(12) % SLOTS, bits(62)) for _ in range(count)]
+
+
+def _runs(drafts: Sequence[Draft]) -> Iterator[list[Draft]]:
+    run: list[Draft] = []
+    for draft in drafts:
+        if run and (draft.options is not run[0].options or draft.kind != run[0].kind):
+            yield run
+            run = []
+        run.append(draft)
+    if run:
+        yield run
+
+
+def _refuse_conflicts(drafts: Sequence[Draft], answers: list[Inserted]) -> None:
+    conflicts = [draft for draft, answer in zip(drafts, answers, strict=True) if answer.conflict]
+    if conflicts:
+        key = conflicts[0].options.key
+        raise ConflictError(f"key: {key!r} belongs to a job with another kind or other arguments; use another key")

@@ -1,0 +1,116 @@
+"""The ticker: schedules whose time has come make jobs.
+
+What is due is planned by `core.occurrence.plan`, a pure function; the store fires it only if the schedule has not moved since it was
+read, so any number of tickers make one job per occurrence. It sleeps until the next occurrence of any schedule.
+"""
+
+import random
+from functools import lru_cache
+
+from msgspec import Struct, json, structs
+
+from mainspring.core.draft import place
+from mainspring.core.job import NewJobs
+from mainspring.core.lane import Lane
+from mainspring.core.occurrence import Plan, plan
+from mainspring.core.options import JobOptions
+from mainspring.core.partition import make_id
+from mainspring.core.schedule import Rule
+from mainspring.core.timer import SECOND, Micros, from_micros, to_micros
+from mainspring.runtime.clock import Clock
+from mainspring.runtime.gauges import Gauges
+from mainspring.store.contract import Firing, Hint, MissedRecord, ScheduleRecord, Schedules
+
+LOOK_S = 10.0
+BATCH = 200
+
+
+class Definition(Struct, frozen=True):
+    """What a schedule does, as it is stored: when, which kind, with which arguments and options."""
+
+    rule: Rule
+    kind: str
+    arguments: str  # JSON
+    options: JobOptions = JobOptions()
+
+
+decode_definition = lru_cache(maxsize=4096)(json.Decoder(Definition).decode)
+
+
+class Ticker:
+    """Fires what is due."""
+
+    name = "ticker"
+
+    def __init__(self, store: Schedules, clock: Clock, gauges: Gauges) -> None:
+        self._store = store
+        self._clock = clock
+        self._gauges = gauges
+        self._next_at: Micros | None = 0
+        self._look_at: Micros = 0
+
+    async def run_once(self) -> float:
+        now = self._clock.now()
+        if now < self._look_at and (self._next_at is None or now < self._next_at):
+            return self._rest_s()
+        self._look_at = now + int(LOOK_S * SECOND)
+        due, self._next_at = await self._store.due_schedules(BATCH)
+        if due:
+            firings = [fire(record, now) for record in due]
+            fired = await self._store.fire_schedules(firings)
+            self._gauges.fired += sum(len(f.jobs) for f, won in zip(firings, fired, strict=True) if won)
+            self._next_at = 0  # what follows is known only after another look
+        return self._rest_s()
+
+    def hear(self, hint: Hint) -> bool:
+        if hint.topic == "schedule":
+            self._next_at = 0
+        return hint.topic == "schedule"
+
+    def _rest_s(self) -> float:
+        until = self._look_at if self._next_at is None else min(self._next_at, self._look_at)
+        return max(0.0, (until - self._clock.now()) / SECOND)
+
+
+def fire(record: ScheduleRecord, now: Micros) -> Firing:
+    """What this schedule does now, conditional on the version that was read."""
+    definition = decode_definition(record.definition)
+    rule = definition.rule
+    planned = plan(
+        record.id, rule, from_micros(record.watermark_at), from_micros(now),
+        runs=record.runs, active=record.active, queued=record.queued,
+    )
+    jobs, lanes = [], []
+    for fire in planned.fires:
+        batch, lane = make_job(record, definition, to_micros("occurrence", fire.occurrence), to_micros("due", fire.due_at), now)
+        jobs.append(batch)
+        lanes.append(lane)
+    return Firing(
+        record.id,
+        record.version,
+        to_micros("watermark", planned.watermark),
+        None if planned.next_at is None else to_micros("next", planned.next_at),
+        record.runs + len(jobs),
+        jobs,
+        lanes,
+        _missed(record.id, planned),
+        cancel_active=any(fire.cancel_active for fire in planned.fires),
+        serial=rule.overlap in ("queue_one", "queue_all"),
+    )
+
+
+def make_job(
+    record: ScheduleRecord, definition: Definition, occurrence_at: Micros, due_at: Micros, now: Micros
+) -> tuple[NewJobs, Lane]:
+    """The job of one occurrence."""
+    placed = place(definition.kind, definition.options, now, schedule=record.id, occurrence_at=occurrence_at)
+    template = structs.replace(placed.template, due_at=due_at)
+    job = make_id(now // 1000, placed.slot or 0, random.getrandbits(62))
+    return NewJobs(template, [job], [definition.arguments.encode()]), placed.lane
+
+
+def _missed(schedule: str, planned: Plan) -> list[MissedRecord]:
+    return [
+        MissedRecord(schedule, to_micros("first", m.first), to_micros("last", m.last), m.count, m.reason)
+        for m in planned.missed
+    ]

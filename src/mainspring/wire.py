@@ -1,0 +1,84 @@
+"""What a node and a worker say to each other, whether in one process or over a network.
+
+A worker registers (`WorkerInfo`), then loops on two calls: `pull` ("I can take this much") answers `Assignment`s, and `report`
+takes `Outcome`s and answers `ReportReply`. An outcome names the job and the attempt; the attempt is the fencing token, so
+an outcome of an attempt that is no longer current is answered "rejected" and changes nothing.
+"""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from mainspring.core.job import Options, Resources
+from mainspring.core.timer import Micros
+
+
+class WorkerInfo(Struct, frozen=True, kw_only=True):
+    """What a worker is and can take."""
+
+    name: str
+    slots: int
+    kinds: frozenset[str]
+    resources: Resources = Resources()
+    labels: frozenset[str] = frozenset()
+
+
+class Assignment(Struct, frozen=True):
+    """One attempt at one job, handed to one worker."""
+
+    job: bytes
+    attempt: int
+    tenant: str
+    queue: str
+    kind: str
+    arguments: bytes  # a JSON object: parameter name -> value
+    options: Options
+    failures: int = 0
+    lane: int = 0
+
+
+class OutcomeType(StrEnum):
+    """The closed set of ways an attempt ends."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"  # raised, timed out, bad arguments: counts against `retries`
+    SNOOZED = "snoozed"  # the job asked to be run later: counts as nothing
+    CANCELLED = "cancelled"  # by request, or the job raised `Cancel`
+    RETURNED = "returned"  # handed back unfinished by a worker that stops: counts as nothing
+
+
+class Failure(Struct, frozen=True):
+    """Why an attempt failed. `reason` is one of `core.lifecycle.Reason`."""
+
+    reason: str
+    type: str
+    message: str
+    traceback: str = ""
+
+
+class Outcome(Struct, frozen=True):
+    """How one attempt ended."""
+
+    job: bytes
+    attempt: int
+    type: OutcomeType
+    result: bytes | None = None  # JSON; None where the function returned None
+    failure: Failure | None = None
+    retry: bool = True  # failed: False where the exception's type says that trying again is useless
+    retry_after_s: float | None = None  # failed: wait this long instead of the backoff
+    until: Micros | None = None  # snoozed
+    reason: str | None = None  # cancelled
+
+
+class Report(Struct, frozen=True):
+    """What a worker says at least every heartbeat."""
+
+    outcomes: list[Outcome]
+    running: list[tuple[bytes, int]] = []  # attempts that have run for longer than one report interval
+
+
+class ReportReply(Struct, frozen=True):
+    """`rejected`: outcomes that were not current. `cancel`: attempts to stop."""
+
+    rejected: list[bytes] = []
+    cancel: list[bytes] = []
