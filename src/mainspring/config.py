@@ -1,10 +1,10 @@
 """Settings of a process, each from an argument, else its environment variable, else its default.
 
-    store            MAINSPRING_STORE           sqlite:///mainspring.db
-    slots            MAINSPRING_SLOTS           100     jobs that one worker runs at once
-    grace            MAINSPRING_GRACE           30s     for running jobs when the process is asked to stop
-    retention        MAINSPRING_RETENTION       7d      how long completed and cancelled jobs are kept
-    failed_retention MAINSPRING_FAILED_RETENTION 30d    how long failed ones are
+store            MAINSPRING_STORE           sqlite:///mainspring.db
+slots            MAINSPRING_SLOTS           100     jobs that one worker runs at once
+grace            MAINSPRING_GRACE           30s     for running jobs when the process is asked to stop
+retention        MAINSPRING_RETENTION       7d      how long completed and cancelled jobs are kept
+failed_retention MAINSPRING_FAILED_RETENTION 30d    how long failed ones are
 """
 
 import os

@@ -80,10 +80,10 @@ class Node:
 
     async def tick(self) -> None:
         """Everything that is due, once, in the order of the flow: for tests with a manual clock."""
+        self.store.renew_lease(self.id, LEASE_S, lambda _: None)
         for part in (self.ownership, self.ticker, self.sweeper, self.rescuer, self.pruner):
             await part.run_once()
-        while await self.dispatcher.run_once() == 0:
-            await asyncio.sleep(0)
+        await self.dispatcher.run_once()
 
     async def _stop_services(self) -> None:
         for service in self._services.values():

@@ -46,7 +46,9 @@ class Submitter:
                 answers += await flying.popleft()
         except StoreUnavailableError as error:
             await asyncio.gather(*flying, return_exceptions=True)
-            raise StoreUnavailableError(f"{error} ({len(answers)} of {len(drafts)} jobs were accepted before)") from error
+            raise StoreUnavailableError(
+                f"{error} ({len(answers)} of {len(drafts)} jobs were accepted before)"
+            ) from error
         _refuse_conflicts(drafts, answers)
         return answers
 

@@ -1,0 +1,1 @@
+"""The HTTP API. Empty until the service is built."""

@@ -66,7 +66,7 @@ class App:
         self.store_url = store_url(store)
         self.registry = Registry()
         self.hooks = Hooks()
-        self._clock = clock
+        self.clock = clock
         self._kinds: dict[str, DeclaredKind] = {}
         self._queues: dict[str, QueueRecord] = {}
         self._schedules: dict[str, DeclaredSchedule] = {}
@@ -102,7 +102,7 @@ class App:
             raise InvalidError("limit_key", "has no effect without concurrency= or rate=")
 
         def register(function: Callable[..., Any]) -> JobFunction[..., Any]:
-            kind_name = name or getattr(function, "__name__", "")
+            kind_name = name or str(getattr(function, "__name__", ""))
             kind = Kind(kind_name, function, pool=pool, retry_on=_types(retry_on), give_up_on=_types(give_up_on) or ())
             self.registry.add(kind)
             self._kinds[kind.name] = DeclaredKind(kind.name, defaults, limit)
@@ -121,8 +121,8 @@ class App:
     ) -> Callable[[JobFunction[P, R]], JobFunction[P, R]]:
         """Run a job at the times of a cron rule; put it above `@app.job()`. `name`: of the schedule, else the kind's.
 
-        arguments: what each job gets. options: as in `.options(...)`. Everything else is the rule: tz, dst, days, calendar, on_holiday,
-        windows, overlap, catch_up, catch_up_cap, jitter, start_at, end_at, max_runs (see the schedules guide).
+        arguments: what each job gets. options: as in `.options(...)`. Everything else is the rule: tz, dst, days, calendar,
+        on_holiday, windows, overlap, catch_up, catch_up_cap, jitter, start_at, end_at, max_runs (see the schedules guide).
         """
         parsed = parse_rule(cron=cron, **rule)
 
@@ -139,12 +139,16 @@ class App:
 
         return declare
 
-    def queue(self, name: str, *, concurrency: int | None = None, rate: str | None = None, tenant: str = DEFAULT_TENANT) -> None:
+    def queue(
+        self, name: str, *, concurrency: int | None = None, rate: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> None:
         """Limit a queue over all workers: jobs at once, and starts per time ("10/s", "100/m", "1000/h")."""
         limit = parse_limit(concurrency, rate)
         if limit == Limit():
             raise InvalidError("queue", "has no effect without concurrency= or rate=")
-        self._queues[f"{tenant}/{name}"] = QueueRecord(check_name("tenant", tenant), check_name("queue", name), False, limit)
+        self._queues[f"{tenant}/{name}"] = QueueRecord(
+            check_name("tenant", tenant), check_name("queue", name), False, limit
+        )
 
     def on_start(self, hook: F) -> F:
         """Call this when a worker starts, before its first job; sync or async."""
@@ -170,7 +174,7 @@ class App:
 
     async def __aenter__(self) -> "App":
         if self._opened == 0:
-            self._store = store = await SqliteStore.open(path_of(self.store_url), self._clock)
+            self._store = store = await SqliteStore.open(path_of(self.store_url), self.clock)
             self.waiter = Waiter(store)
             store.subscribe(self.waiter.hear)
             self._submitter = Submitter(store, store.clock)
@@ -238,7 +242,8 @@ class App:
     ) -> None:
         """Schedule and execute in this process until `stop`, SIGTERM or SIGINT; then drain for up to `grace`.
 
-        slots: jobs at once. labels: what jobs with `labels=` ask for. signals: handle SIGTERM and SIGINT. ready: called when work begins.
+        slots: jobs at once. labels: what jobs with `labels=` ask for. signals: handle SIGTERM and SIGINT.
+        ready: called when work begins.
         """
         settings = run_settings(slots=slots, grace=grace, retention=retention, failed_retention=failed_retention)
         if self._running is not None:
@@ -264,5 +269,3 @@ def _types(given: _ErrorTypes | None) -> tuple[type[BaseException], ...] | None:
     if given is None or isinstance(given, tuple):
         return given
     return (given,)
-
-

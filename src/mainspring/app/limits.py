@@ -19,6 +19,8 @@ def parse_limit(concurrency: int | None, rate: str | None) -> Limit:
         return Limit(concurrency)
     found = _RATE.fullmatch(rate) if isinstance(rate, str) else None
     if found is None or int(found[1]) == 0:
-        raise InvalidError("rate", f"expected a number above 0 per s, m, h or d, such as '10/s' or '100/m', got {rate!r}")
+        raise InvalidError(
+            "rate", f"expected a number above 0 per s, m, h or d, such as '10/s' or '100/m', got {rate!r}"
+        )
     count = int(found[1])
     return Limit(concurrency, count / _SECONDS[found[2]], count)

@@ -61,7 +61,7 @@ class Running:
             self._stopping = self._loop.create_task(self.worker.stop())
 
     def _handle_signals(self) -> list[int]:
-        handled = []
+        handled: list[int] = []
         for number in (signal.SIGTERM, signal.SIGINT):
             try:
                 self._loop.add_signal_handler(number, self.stop)

@@ -1,5 +1,6 @@
 """The verbs of stored schedules: `app.schedules`."""
 
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from msgspec import Struct, structs
@@ -8,7 +9,7 @@ from mainspring.app.declare import first_time, new_record
 from mainspring.core.occurrence import backfill, preview
 from mainspring.core.options import check_name, whole_number
 from mainspring.core.schedule import Rule
-from mainspring.core.timer import from_micros, to_micros
+from mainspring.core.timer import Micros, from_micros, to_micros
 from mainspring.errors import ConflictError, NotFoundError
 from mainspring.store.contract import Firing, MissedRecord, ScheduleRecord, Store
 from mainspring.sweep.ticker import Definition, decode_definition, make_job
@@ -77,7 +78,7 @@ class ScheduleVerbs:
         record = await self._read(name)
         await self._store.delete_schedules([record.id])
 
-    async def next(self, name: str, count: int = 10) -> "list[datetime]":
+    async def next(self, name: str, count: int = 10) -> Sequence[datetime]:
         """The next times, whether paused or not."""
         whole_number("count", count, 1, 1000)
         record = await self._read(name)
@@ -125,12 +126,12 @@ class ScheduleVerbs:
                 return len(times)
         raise ConflictError(f"schedule {name!r} keeps changing: try again")
 
-    async def missed(self, name: str, limit: int = 100) -> "list[MissedRecord]":
+    async def missed(self, name: str, limit: int = 100) -> Sequence[MissedRecord]:
         """Occurrences that did not fire, and why; newest first."""
         record = await self._read(name)
         return await self._store.list_missed(record.id, limit)
 
-    def _firing(self, record: ScheduleRecord, occurrences: "list[int]") -> Firing:
+    def _firing(self, record: ScheduleRecord, occurrences: Sequence[Micros]) -> Firing:
         definition = decode_definition(record.definition)
         now = self._store.clock.now()
         made = [make_job(record, definition, at, now, now) for at in occurrences]
@@ -147,10 +148,10 @@ class ScheduleVerbs:
             serial=overlap != "allow",
         )
 
-    async def _change(self, name: str, change: "object") -> None:
+    async def _change(self, name: str, change: Callable[[ScheduleRecord], ScheduleRecord]) -> None:
         for _ in range(_TRIES):
             record = await self._read(name)
-            if (await self._store.put_schedules([change(record)]))[0]:  # type: ignore[operator]
+            if (await self._store.put_schedules([change(record)]))[0]:
                 return
         raise ConflictError(f"schedule {name!r} keeps changing: try again")
 
@@ -161,5 +162,3 @@ class ScheduleVerbs:
             hint = f"; there are {', '.join(known[:10])}" if known else "; there is none yet"
             raise NotFoundError(f"there is no schedule {name!r}{hint}")
         return record
-
-

@@ -9,7 +9,15 @@ from typing import TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 
-from mainspring.core.job import DEFAULT_COMPLEXITY, DEFAULT_PRIORITY, DEFAULT_RETRIES, Claim, Options, Resources, Template
+from mainspring.core.job import (
+    DEFAULT_COMPLEXITY,
+    DEFAULT_PRIORITY,
+    DEFAULT_RETRIES,
+    Claim,
+    Options,
+    Resources,
+    Template,
+)
 from mainspring.core.lane import Lane, rounded
 from mainspring.core.options import JobOptions, queue_of, tenant_of
 from mainspring.core.partition import slot_for
@@ -46,9 +54,7 @@ def place(
     priority = _said(options.priority, DEFAULT_PRIORITY)
     fixed = _options(options, now, schedule, occurrence_at)
     due_at = None if options.due is UNSET else _time("at", options.due.resolve(now))
-    lane = Lane(
-        tenant_of(options), queue_of(options), kind, rounded(fixed.resources), fixed.labels, fixed.limit_key
-    )
+    lane = Lane(tenant_of(options), queue_of(options), kind, rounded(fixed.resources), fixed.labels, fixed.limit_key)
     band = band_of(priority, fixed.complexity)
     template = Template(lane.tenant, lane.queue, kind, priority, int(band), lane.number(), due_at, fixed)
     return Placed(template, lane, _slot(lane.tenant, fixed.key, schedule))

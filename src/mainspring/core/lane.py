@@ -26,7 +26,16 @@ class Lane(Struct, frozen=True):
     def number(self) -> int:
         """Signed, because that is what stores have for 64 bits."""
         needs = self.resources
-        parts = [self.tenant, self.queue, self.kind, needs.cpu, needs.memory_mb, needs.gpu, sorted(self.labels), self.limit_key]
+        parts = [
+            self.tenant,
+            self.queue,
+            self.kind,
+            needs.cpu,
+            needs.memory_mb,
+            needs.gpu,
+            sorted(self.labels),
+            self.limit_key,
+        ]
         digest = hashlib.blake2b(json.encode(parts), digest_size=8).digest()
         return int.from_bytes(digest, "big", signed=True)
 

@@ -130,7 +130,7 @@ def check_name(field: str, value: object) -> str:
     if not 0 < len(value) <= MAX_NAME:
         raise InvalidError(field, f"has {len(value)} characters; 1 to {MAX_NAME} are allowed")
     if not value.isprintable():
-        raise InvalidError(field, f"{ascii(value)} holds characters that cannot be printed")
+        raise InvalidError(field, f"{value!a} holds characters that cannot be printed")
     return value
 
 
@@ -197,7 +197,12 @@ def _resources(cpu: object, memory_mb: object, gpu: object) -> Resources | Unset
 
 
 def _cores(field: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or not 0 < value <= 4096:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not math.isfinite(value)
+        or not 0 < value <= 4096
+    ):
         raise InvalidError(field, f"expected a number of cores above 0, up to 4096, got {value!r}")
     return float(value)
 

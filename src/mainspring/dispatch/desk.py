@@ -33,7 +33,8 @@ class Place:
         self.seat = seat
         self.cancel = cancel
         self.live: dict[bytes, Assignment] = {}
-        self.waiting: asyncio.Future[list[Assignment]] | None = None
+        self.mailbox: list[Assignment] = []  # assigned and not yet pulled
+        self.mail: asyncio.Future[None] | None = None  # a pull that waits for it
         self.number = -1
         self.batch: list[Assignment] = []
         self.seen_s = time.monotonic()
@@ -49,9 +50,10 @@ class Desk:
         self._settle = settle
         self._wake = wake
         self._places: dict[bytes, Place] = {}
+        self._watchers: list[asyncio.Future[None]] = []
         self.dispatcher: Dispatcher  # set by the node: the two need each other
 
-    async def register(self, info: WorkerInfo, cancel: Cancel) -> bytes:
+    async def register(self, info: WorkerInfo, cancel: Cancel = lambda job: None) -> bytes:
         """Start a session; `cancel` is called with a job that shall stop."""
         session = secrets.token_bytes(16)
         await self._store.insert_session(session, self.node, info.name)
@@ -66,28 +68,30 @@ class Desk:
         place = self._place(session)
         if number == place.number:
             return place.batch
-        place.seat.slots = free
-        place.waiting = asyncio.get_running_loop().create_future()
+        place.seat.slots = free - len(place.mailbox)
         self._wake()
-        try:
-            async with asyncio.timeout(LONG_POLL_S):
-                place.batch = await place.waiting
-        except TimeoutError:
-            place.batch = []
-        finally:
-            place.waiting = None
-            place.seat.slots = 0
-        place.number = number
+        self._notify()
+        if not place.mailbox:
+            place.mail = asyncio.get_running_loop().create_future()
+            try:
+                async with asyncio.timeout(LONG_POLL_S):
+                    await place.mail
+            except TimeoutError:
+                pass
+            finally:
+                place.mail = None
+        place.number, place.batch, place.mailbox = number, place.mailbox, []
         return place.batch
 
     def deliver(self, session: bytes, assignments: list[Assignment]) -> None:
         """The dispatcher has assigned these; they are durable."""
         place = self._places.get(session)
-        if place is None or place.waiting is None or place.waiting.done():
-            return  # the worker has gone since: the jobs are live rows of its session, and are rescued when it ends
+        if place is None:
+            return  # the worker has gone since: the jobs are live rows of an ended session, and are rescued
         place.live.update((assignment.job, assignment) for assignment in assignments)
-        place.seat.slots = 0
-        place.waiting.set_result(assignments)
+        place.mailbox += assignments
+        if place.mail is not None and not place.mail.done():
+            place.mail.set_result(None)
 
     async def report(self, session: bytes, report: Report) -> ReportReply:
         """Outcomes and signs of life. An outcome that is not current is answered in `rejected`."""
@@ -95,6 +99,7 @@ class Desk:
         rejected = await self._settle(session, report.outcomes) if report.outcomes else []
         for outcome in report.outcomes:
             self._end_live(place, outcome.job)
+        self._notify()
         if report.running:
             await self._store.mark_running(report.running)
         return ReportReply(rejected=rejected)
@@ -121,6 +126,26 @@ class Desk:
             await self.end(session)
         return silent
 
+    async def wait_pulling(self) -> None:
+        """Until a worker has asked for work."""
+        while not any(place.seat.slots > 0 for place in self._places.values()):
+            await self._changed()
+
+    async def wait_idle(self) -> None:
+        """Until everything that was assigned here has ended, and its worker has asked for more."""
+        while any(place.live or place.mailbox or place.seat.slots <= 0 for place in self._places.values()):
+            await self._changed()
+
+    async def _changed(self) -> None:
+        watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._watchers.append(watcher)
+        await watcher
+
+    def _notify(self) -> None:
+        for watcher in self._watchers:
+            watcher.set_result(None)
+        self._watchers.clear()
+
     def abandon(self) -> None:
         """The node was ended by others: every session here is over."""
         for session, place in tuple(self._places.items()):
@@ -143,7 +168,7 @@ class Desk:
         self.dispatcher.matcher.remove(session)
         for assignment in place.live.values():
             self.dispatcher.ended(assignment.lane, place.seat)
-        if place.waiting is not None and not place.waiting.done():
-            place.waiting.set_exception(SessionEndedError("this session has ended: register again"))
+        if place.mail is not None and not place.mail.done():
+            place.mail.set_exception(SessionEndedError("this session has ended: register again"))
         self.dispatcher.workers_changed()
         self._wake()

@@ -17,7 +17,7 @@ from mainspring.dispatch.matcher import Matcher, Seat
 from mainspring.dispatch.ready import Picks, Window
 from mainspring.runtime.clock import Clock
 from mainspring.runtime.gauges import Gauges
-from mainspring.store.contract import Assigned, Catalog, Dispatch, Hint, Pick, Ready, Stream
+from mainspring.store.contract import Assigned, Catalog, Dispatch, Hint, Pick, Stream
 from mainspring.wire import Assignment
 
 RELIST_S = 10.0
@@ -199,9 +199,22 @@ class Dispatcher:
             lane = state.lane
             for ready in answer.won:
                 spec = specs[ready.job]
-                batch.append((ready.rank, Assignment(
-                    ready.job, ready.attempt + 1, lane.tenant, lane.queue, lane.kind, spec.arguments,
-                    self._decoded(spec.options), spec.failures, state.number)))
+                batch.append(
+                    (
+                        ready.rank,
+                        Assignment(
+                            ready.job,
+                            ready.attempt + 1,
+                            lane.tenant,
+                            lane.queue,
+                            lane.kind,
+                            spec.arguments,
+                            self._decoded(spec.options),
+                            spec.failures,
+                            state.number,
+                        ),
+                    )
+                )
         for session, batch in batches.items():
             batch.sort(key=_first)
             self._deliver(session, [assignment for _, assignment in batch])
@@ -275,5 +288,3 @@ class Dispatcher:
 
 def _first(entry: tuple[Micros, Assignment]) -> Micros:
     return entry[0]
-
-

@@ -42,18 +42,29 @@ class Session:
     """Two loops over one link; `start` them, `check` them, `flush` and `close` them."""
 
     def __init__(
-        self, link: Link, session: bytes, runner: Runner, slots: int, heartbeat_s: float, backoff: Backoff
+        self,
+        link: Link,
+        session: bytes,
+        runner: Runner,
+        *,
+        slots: int,
+        stopping: asyncio.Event,
+        heartbeat_s: float,
+        backoff: Backoff,
     ) -> None:
+        """Once `stopping` is set there is no new pull, and what an old one still brings is handed back."""
         self.id = session
         self._link = link
         self._runner = runner
         self._slots = slots
+        self._stopping = stopping
         self._heartbeat_s = heartbeat_s
         self._backoff = backoff
         self._loop = asyncio.get_running_loop()
         self._number = 0
         self._beat_due = False
         self._closing = False
+        self._undelivered = 0  # outcomes in the report that is under way
 
     def start(self) -> None:
         self.puller = self._loop.create_task(self._pull_forever(), name="mainspring-pull")
@@ -66,11 +77,6 @@ class Session:
             if task.done() and not task.cancelled():
                 task.result()
 
-    async def stop_pulling(self) -> None:
-        self.puller.cancel()
-        await asyncio.wait((self.puller,))
-        self.check()
-
     async def flush(self, within_s: float) -> int:
         """Send what is left; answers how many outcomes were not delivered in time."""
         self._closing = True
@@ -80,6 +86,7 @@ class Session:
         return self._undelivered
 
     async def end(self) -> None:
+        self.puller.cancel()
         try:
             await self._link.end(self.id)
         except Exception as error:  # the node will notice by the missing heartbeat
@@ -93,7 +100,7 @@ class Session:
 
     async def _pull_forever(self) -> None:
         runner = self._runner
-        while True:
+        while not self._stopping.is_set():
             free = self._slots - runner.busy
             if free > 0:
                 await self._pull(free)
@@ -105,15 +112,19 @@ class Session:
         self._number += 1
         number = self._number
         batch = await persist(lambda: self._link.pull(self.id, number, free), "pull", self._backoff)
-        self._runner.start(batch[:free])
-        if len(batch) > free:
+        if self._stopping.is_set():
+            self._refuse(batch)  # asked before the stop, answered after it
+        elif len(batch) > free:
+            _log.error("node assigned more than was free", assigned=len(batch), free=free)
+            self._runner.start(batch[:free])
             self._refuse(batch[free:])
-        elif not batch:
+        else:
+            self._runner.start(batch)
+        if not batch:
             await asyncio.sleep(0)  # a link that answers at once must not keep the loop from the jobs
 
-    def _refuse(self, surplus: list[Assignment]) -> None:
-        _log.error("node assigned more than was free", surplus=len(surplus))
-        self._runner.outcomes.extend(returned(assignment) for assignment in surplus)
+    def _refuse(self, assignments: list[Assignment]) -> None:
+        self._runner.outcomes.extend(returned(assignment) for assignment in assignments)
         self._runner.ended.set()
 
     async def _report_forever(self) -> None:
@@ -144,6 +155,3 @@ class Session:
         self._beat = self._loop.call_later(self._heartbeat_s, self._on_beat)
         self._beat_due = True
         self._runner.ended.set()
-
-    #: Outcomes in the report that is under way.
-    _undelivered = 0

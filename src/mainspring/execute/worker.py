@@ -71,6 +71,7 @@ class Worker:
         self._now = now
         self._stopping = asyncio.Event()
         self._finished = asyncio.Event()
+        self._drained = False
         self._runner: Runner | None = None
         self._session: bytes | None = None
 
@@ -97,10 +98,10 @@ class Worker:
             try:
                 await self._serve(runner)
             finally:
+                await self._abandon(runner)
                 await self._hooks.stopped()
         finally:
             self._session = None
-            runner.abandon()
             await runner.close()
             self._finished.set()
 
@@ -120,12 +121,24 @@ class Worker:
             except SessionEnded:
                 self._session = None
                 _log.warning("session ended by the node", dropped=len(runner.live))
+                if self._stopping.is_set():
+                    return
                 runner.abandon()
             finally:
                 await session.close()
 
+    async def _abandon(self, runner: Runner) -> None:
+        """Leave nothing running that can be stopped, before the user's own clean-up."""
+        if runner.busy and not self._drained:
+            runner.abandon()
+            idle = asyncio.ensure_future(runner.wait_idle())
+            await asyncio.wait((idle,), timeout=self._stop_grace_s)
+            idle.cancel()
+
     async def _open(self, runner: Runner) -> Session | None:
         """A registered session; None if the worker stops first."""
+        if self._stopping.is_set():
+            return None
         info = WorkerInfo(
             name=self._name,
             slots=self._slots,
@@ -142,7 +155,15 @@ class Worker:
         finally:
             registering.cancel()
         _log.info("registered", worker=self._name, slots=self._slots, kinds=len(info.kinds))
-        return Session(self._link, session, runner, self._slots, self._heartbeat_s, self._backoff)
+        return Session(
+            self._link,
+            session,
+            runner,
+            slots=self._slots,
+            stopping=self._stopping,
+            heartbeat_s=self._heartbeat_s,
+            backoff=self._backoff,
+        )
 
     async def _work(self, session: Session, runner: Runner) -> None:
         await self._until_stopping(session.puller, session.reporter)
@@ -152,13 +173,13 @@ class Worker:
 
     async def _drain(self, session: Session, runner: Runner) -> None:
         _log.info("stopping", running=runner.busy, grace_s=self._grace_s)
-        await session.stop_pulling()
         await self._wait_idle(session, runner, self._grace_s)
         if runner.busy:
             _log.warning("handing back", count=len(runner.live))
             runner.hand_back()
             # A little longer than a job is given, so that its end is seen here and not guessed.
             await self._wait_idle(session, runner, self._stop_grace_s + 1.0)
+        self._drained = True
         undelivered = await session.flush(_FLUSH_S)
         _log.info("stopped", still_running=runner.busy, undelivered=undelivered)
 

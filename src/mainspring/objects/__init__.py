@@ -1,0 +1,1 @@
+"""Results, logs and checkpoints outside the database. Empty until large results are built."""

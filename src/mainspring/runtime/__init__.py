@@ -1,0 +1,1 @@
+"""What every stage runs on: clock, service loop, gauges."""

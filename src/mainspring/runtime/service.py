@@ -42,7 +42,7 @@ class Service:
         """Ends at the next rest: a step under way is finished, never cut."""
         if self._task is None:
             return
-        self._task, task = None, self._task
+        task, self._task = self._task, None
         self._wake.set()
         await task
 

@@ -1,0 +1,1 @@
+"""Encrypted values that jobs refer to by name. Empty until secrets are built."""

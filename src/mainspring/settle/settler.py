@@ -1,6 +1,6 @@
 """The settler: what workers report becomes what is stored, a batch at a time.
 
-Which state follows from an outcome is `verdict`, a pure function; the store applies it only if the attempt is still the current one.
+Which state follows from an outcome is `verdict`, a pure function; the store applies it only if the attempt is still current.
 """
 
 import random
@@ -66,5 +66,10 @@ def _after_failure(outcome: Outcome, record: JobRecord | None, now: Micros, rand
     if wait_s is None:
         wait_s = record.options.backoff.delay_s(failures, random01)
     return Settlement(
-        outcome.job, outcome.attempt, State.PENDING, failure=outcome.failure, due_at=now + seconds(wait_s), counts="failure"
+        outcome.job,
+        outcome.attempt,
+        State.PENDING,
+        failure=outcome.failure,
+        due_at=now + seconds(wait_s),
+        counts="failure",
     )

@@ -20,9 +20,7 @@ class Rescuer:
 
     name = "rescuer"
 
-    def __init__(
-        self, store: Attempts, gauges: Gauges, end_silent: Callable[[float], Awaitable[list[bytes]]]
-    ) -> None:
+    def __init__(self, store: Attempts, gauges: Gauges, end_silent: Callable[[float], Awaitable[list[bytes]]]) -> None:
         self._store = store
         self._gauges = gauges
         self._end_silent = end_silent

@@ -25,14 +25,14 @@ class Sweeper:
         self._clock = clock
         self._gauges = gauges
         self.partitions: Sequence[int] = ()
-        self._next_at: Micros | None = 0
+        self.next_at: Micros | None = 0
         self._look_at: Micros = 0
 
     async def run_once(self) -> float:
         now = self._clock.now()
-        if now >= self._look_at or (self._next_at is not None and now >= self._next_at):
+        if now >= self._look_at or (self.next_at is not None and now >= self.next_at):
             self._look_at = now + int(LOOK_S * SECOND)
-            self._next_at = None  # a hint that comes while the store is at work is not overwritten below
+            self.next_at = None  # a hint that comes while the store is at work is not overwritten below
             moved, next_at = await self._store.ripen_timers(self.partitions, BATCH)
             self._gauges.ripened += moved
             self._hear_of(next_at)
@@ -40,20 +40,20 @@ class Sweeper:
 
     def own(self, partitions: Sequence[int]) -> None:
         self.partitions = partitions
-        self._next_at = 0
+        self.next_at = 0
 
     def hear(self, hint: Hint) -> bool:
         """Does this hint shorten the rest?"""
-        if hint.topic != "timer" or (self._next_at is not None and hint.at >= self._next_at):
+        if hint.topic != "timer" or (self.next_at is not None and hint.at >= self.next_at):
             return False
-        self._next_at = hint.at
+        self.next_at = hint.at
         return True
 
     def _hear_of(self, at: Micros | None) -> None:
-        if at is not None and (self._next_at is None or at < self._next_at):
-            self._next_at = at
+        if at is not None and (self.next_at is None or at < self.next_at):
+            self.next_at = at
 
     def _rest_s(self) -> float:
         """Never short of the due time: waking early would cost a second look."""
-        until = self._look_at if self._next_at is None else min(self._next_at, self._look_at)
+        until = self._look_at if self.next_at is None else min(self.next_at, self._look_at)
         return max(0.0, (until - self._clock.now()) / SECOND)

@@ -1,7 +1,7 @@
 """The ticker: schedules whose time has come make jobs.
 
-What is due is planned by `core.occurrence.plan`, a pure function; the store fires it only if the schedule has not moved since it was
-read, so any number of tickers make one job per occurrence. It sleeps until the next occurrence of any schedule.
+What is due is planned by `core.occurrence.plan`, a pure function; the store fires it only if the schedule has not moved
+since it was read, so any number of tickers make one job per occurrence. It sleeps until the next occurrence of any schedule.
 """
 
 import random
@@ -46,29 +46,29 @@ class Ticker:
         self._store = store
         self._clock = clock
         self._gauges = gauges
-        self._next_at: Micros | None = 0
+        self.next_at: Micros | None = 0
         self._look_at: Micros = 0
 
     async def run_once(self) -> float:
         now = self._clock.now()
-        if now < self._look_at and (self._next_at is None or now < self._next_at):
+        if now < self._look_at and (self.next_at is None or now < self.next_at):
             return self._rest_s()
         self._look_at = now + int(LOOK_S * SECOND)
-        due, self._next_at = await self._store.due_schedules(BATCH)
+        due, self.next_at = await self._store.due_schedules(BATCH)
         if due:
             firings = [fire(record, now) for record in due]
             fired = await self._store.fire_schedules(firings)
             self._gauges.fired += sum(len(f.jobs) for f, won in zip(firings, fired, strict=True) if won)
-            self._next_at = 0  # what follows is known only after another look
+            self.next_at = 0  # what follows is known only after another look
         return self._rest_s()
 
     def hear(self, hint: Hint) -> bool:
         if hint.topic == "schedule":
-            self._next_at = 0
+            self.next_at = 0
         return hint.topic == "schedule"
 
     def _rest_s(self) -> float:
-        until = self._look_at if self._next_at is None else min(self._next_at, self._look_at)
+        until = self._look_at if self.next_at is None else min(self.next_at, self._look_at)
         return max(0.0, (until - self._clock.now()) / SECOND)
 
 
@@ -77,12 +77,19 @@ def fire(record: ScheduleRecord, now: Micros) -> Firing:
     definition = decode_definition(record.definition)
     rule = definition.rule
     planned = plan(
-        record.id, rule, from_micros(record.watermark_at), from_micros(now),
-        runs=record.runs, active=record.active, queued=record.queued,
+        record.id,
+        rule,
+        from_micros(record.watermark_at),
+        from_micros(now),
+        runs=record.runs,
+        active=record.active,
+        queued=record.queued,
     )
     jobs, lanes = [], []
     for fire in planned.fires:
-        batch, lane = make_job(record, definition, to_micros("occurrence", fire.occurrence), to_micros("due", fire.due_at), now)
+        batch, lane = make_job(
+            record, definition, to_micros("occurrence", fire.occurrence), to_micros("due", fire.due_at), now
+        )
         jobs.append(batch)
         lanes.append(lane)
     return Firing(

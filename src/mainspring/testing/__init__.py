@@ -1,0 +1,96 @@
+"""Testing your jobs without waiting: a node that you drive by hand.
+
+    async with ManualNode(app) as node:
+        job = await send.options(delay="10m").submit("a@b.c")
+        await node.advance("10m")
+        assert (await job.status()).state == "completed"
+
+The store, the scheduler and the worker are the real ones; only the clock is yours, and nothing happens until you `tick` or
+`advance`. The store is a file in a folder of its own that goes with the node.
+"""
+
+import asyncio
+import shutil
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+
+from mainspring.app import App
+from mainspring.app.declare import synchronise
+from mainspring.core.duration import parse_duration
+from mainspring.core.options import Duration
+from mainspring.core.timer import SECOND, Micros, from_micros, seconds, to_micros
+from mainspring.execute.worker import Worker
+from mainspring.node import Node
+from mainspring.runtime.clock import ManualClock
+
+_DEFAULT_START = datetime(2030, 1, 1, tzinfo=UTC)
+_KEEP_S = 7 * 86_400.0
+
+
+class ManualNode:
+    """A node and a worker for one app, under a clock that stands still."""
+
+    def __init__(self, app: App, *, now: datetime = _DEFAULT_START, slots: int = 100) -> None:
+        self._app = app
+        self._slots = slots
+        self._clock = ManualClock(to_micros("now", now))
+
+    async def __aenter__(self) -> "ManualNode":
+        self._folder = Path(tempfile.mkdtemp(prefix="mainspring-test-"))
+        self._own = (self._app.store_url, self._app.clock)
+        self._app.store_url, self._app.clock = f"sqlite:///{self._folder}/test.db", self._clock
+        await self._app.__aenter__()
+        store = self._app.store
+        await synchronise(store, *self._app.declared)
+        self.node = Node(store, keep_s=_KEEP_S, keep_failed_s=_KEEP_S)
+        await self.node.join()
+        self._worker = Worker(
+            self._app.registry,
+            self.node.desk,
+            slots=self._slots,
+            hooks=self._app.hooks,
+            grace_s=0.0,
+            now=store.clock.now,
+        )
+        self._working = asyncio.create_task(self._worker.run())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._worker.stop()
+        await self._working
+        await self.node.leave()
+        await self._app.__aexit__()
+        self._app.store_url, self._app.clock = self._own
+        shutil.rmtree(self._folder)
+
+    @property
+    def now(self) -> datetime:
+        return from_micros(self._clock.now())
+
+    async def tick(self) -> None:
+        """Do all that is due now, and wait until every job that was started has ended."""
+        await self.node.desk.wait_pulling()
+        while True:
+            before = self.node.gauges.assigned
+            await self.node.tick()
+            await self.node.desk.wait_idle()
+            if self.node.gauges.assigned == before:
+                return
+
+    async def advance(self, by: Duration) -> None:
+        """Let time pass: stop at every timer and occurrence on the way, and `tick` there."""
+        end = self._clock.now() + seconds(parse_duration("by", by))
+        await self.tick()
+        while (at := self._next_event()) is not None and at <= end:
+            self._clock.advance((at - self._clock.now()) / SECOND)
+            await self.tick()
+        self._clock.advance((end - self._clock.now()) / SECOND)
+        await self.tick()
+
+    def _next_event(self) -> Micros | None:
+        times = (self.node.sweeper.next_at, self.node.ticker.next_at)
+        return min((at for at in times if at is not None and at > self._clock.now()), default=None)

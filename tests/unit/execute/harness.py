@@ -118,7 +118,7 @@ def registry_of(*functions: Callable[..., Any], **options: Any) -> Registry:
 @asynccontextmanager
 async def working(registry: Registry, link: MemoryLink, **options: Any) -> AsyncIterator[Worker]:
     """A worker that runs; it is stopped at the end, at once unless a test says otherwise."""
-    settings = {
+    settings: dict[str, Any] = {
         "slots": 8,
         "grace_s": 0.0,
         "stop_grace_s": 0.05,

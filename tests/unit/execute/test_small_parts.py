@@ -51,7 +51,7 @@ def test_a_context_tells_about_the_attempt() -> None:
     assert context.job_id == "01010101-0101-0101-0101-010101010101"
     assert (context.attempt, context.kind, context.queue, context.tenant) == (3, "send", "mail", "acme")
     assert (context.failures, context.retries_left, context.is_last_attempt) == (2, 0, True)
-    assert (context.deadline, context.tags, context.labels) == (_AT, ("a",), {"gpu"})
+    assert (context.deadline, context.tags, context.labels) == (_AT, ("a",), frozenset({"gpu"}))
     assert not _context(1, retries=2).is_last_attempt
     assert _context().deadline is None
 

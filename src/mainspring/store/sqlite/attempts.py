@@ -2,63 +2,66 @@
 
 from collections.abc import Sequence
 
-import apsw
-
 from mainspring.core.lifecycle import LIVE, MAX_LOSSES, Reason, State
 from mainspring.store.contract import Settlement
-from mainspring.store.sqlite.database import Q
-from mainspring.store.sqlite.jobs import Row, array, end_row, read_row, requeue, unlock
+from mainspring.store.sqlite.database import Q, Reader
+from mainspring.store.sqlite.jobs import Array, Row, array, end_row, read_row, requeue, unlock
 from mainspring.store.sqlite.writer import Tx
 
 
 def settle_attempts(tx: Tx, session: bytes, settlements: Sequence[Settlement]) -> list[bool]:
     completed = [s for s in settlements if s.state == State.COMPLETED]
-    done = _complete(tx, session, completed)
-    for settlement in settlements:
-        if settlement.state != State.COMPLETED and _settle(tx, session, settlement):
-            done.add((settlement.job, settlement.attempt))
+    if not _complete(tx, session, completed):
+        tx.execute("rollback to operation")
+        completed = _current(tx, session, completed)
+        _complete(tx, session, completed)
+    done = {(s.job, s.attempt) for s in completed}
+    others = [s for s in settlements if s.state != State.COMPLETED]
+    done.update((s.job, s.attempt) for s in others if _settle(tx, session, s))
     tx.topics.add("settled")
     return [(s.job, s.attempt) in done for s in settlements]
 
 
-def _complete(tx: Tx, session: bytes, completed: list[Settlement]) -> set[tuple[bytes, int]]:
-    """Successes, as a few statements for all of them: what most attempts end with."""
-    by_attempt: dict[int, dict[bytes, Settlement]] = {}
+def _complete(tx: Tx, session: bytes, completed: list[Settlement]) -> bool:
+    """Successes, as a few statements for all of them; False, with some written, if one was not current."""
+    by_attempt: dict[int, list[bytes]] = {}
     for settlement in completed:
-        by_attempt.setdefault(settlement.attempt, {}).setdefault(settlement.job, settlement)
-    done: set[tuple[bytes, int]] = set()
-    for attempt, group in by_attempt.items():
-        ids = array(group)
-        tx.execute("savepoint complete")
+        by_attempt.setdefault(settlement.attempt, []).append(settlement.job)
+    for attempt, jobs in by_attempt.items():
+        ids = array(jobs)
         tx.execute(Q["end_live"], (ids, session, attempt))
-        if tx.connection.changes() != len(group):
-            tx.execute("rollback to complete")
-            rows = tx.execute(Q["current_attempts"], (ids, session, attempt))
-            group = {row[0]: group[row[0]] for row in rows}
-            ids = array(group)
-            tx.execute(Q["end_live"], (ids, session, attempt))
-        tx.execute("release complete")
-        if group:
-            _write_completed(tx, ids, attempt, group)
-            done.update((job, attempt) for job in group)
-    return done
-
-
-def _write_completed(tx: Tx, ids: apsw.carray, attempt: int, group: dict[bytes, Settlement]) -> None:
-    tx.execute(Q["complete_jobs"], (ids, tx.now, attempt))
-    tx.execute(Q["finish_jobs"], (ids,))
-    _release(tx, ids)
-    tx.execute(Q["release_active"], (ids,))
-    unlock(tx, ids)
-    results = [s.job + s.result for s in group.values() if s.result is not None]
+        ended = tx.connection.changes()
+        tx.execute(Q["complete_jobs"], (ids, tx.now, attempt))
+        if ended != len(jobs) or tx.connection.changes() != len(jobs):
+            return False
+        tx.execute(Q["finish_jobs"], (ids,))
+        _release(tx, ids, ended=True)
+    results = [s.job + s.result for s in completed if s.result is not None]
     if results:
         tx.execute(Q["insert_results"], (array(results),))
+    return True
 
 
-def _release(tx: Tx, ids: apsw.carray) -> None:
-    """A live row's companions."""
-    tx.execute(Q["release_jobs"], (ids,))
-    tx.execute(Q["release_cancels"], (ids,))
+def _current(tx: Tx, session: bytes, completed: list[Settlement]) -> list[Settlement]:
+    """Those that are live in this session with that attempt, each once."""
+    current = {}
+    for s in completed:
+        if tx.execute(Q["is_current"], (session, s.job, s.attempt)).fetchone():
+            current[s.job] = s
+    return list(current.values())
+
+
+def _release(tx: Tx, ids: Array, *, ended: bool) -> None:
+    """What goes with a live row, and with a job that has ended. Mostly nothing: one look tells."""
+    held, cancel, active, edge = tx.execute(Q["companions"]).fetchone()
+    if held:
+        tx.execute(Q["release_jobs"], (ids,))
+    if cancel:
+        tx.execute(Q["release_cancels"], (ids,))
+    if ended and active:
+        tx.execute(Q["release_active"], (ids,))
+    if ended and edge:
+        unlock(tx, ids)
 
 
 def _settle(tx: Tx, session: bytes, settlement: Settlement) -> bool:
@@ -71,7 +74,7 @@ def _settle(tx: Tx, session: bytes, settlement: Settlement) -> bool:
     row = read_row(tx, job)
     if row is None or row.attempt != attempt or row.state not in LIVE:
         return False
-    _release(tx, ids)
+    _release(tx, ids, ended=False)
     if settlement.failure is not None:
         f = settlement.failure
         tx.execute(Q["insert_failure"], (job, attempt, tx.now, f.reason, f.type, f.message, f.traceback))
@@ -103,5 +106,5 @@ def rescue_attempts(tx: Tx, limit: int) -> int:
     return len(lost)
 
 
-def list_cancelling(connection: apsw.Connection, session: bytes) -> list[bytes]:
+def list_cancelling(connection: Reader, session: bytes) -> list[bytes]:
     return [row[0] for row in connection.execute(Q["list_cancelling"], (session,))]

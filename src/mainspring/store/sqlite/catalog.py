@@ -1,5 +1,6 @@
 """Small definitions: lanes, queues, kinds, limits (see `store.contract.Catalog`)."""
 
+from array import array
 from collections.abc import Sequence
 
 import apsw
@@ -8,21 +9,15 @@ from msgspec import json
 from mainspring.core.job import Limit
 from mainspring.core.lane import Lane
 from mainspring.store.contract import KindRecord, QueueRecord
-from mainspring.store.sqlite.database import Q
+from mainspring.store.sqlite.database import Q, Reader
 from mainspring.store.sqlite.writer import Tx
 
 _decode_lane = json.Decoder(Lane).decode
 
 
-def read_lanes(connection: apsw.Connection, numbers: Sequence[int]) -> dict[int, Lane]:
-    bound = apsw.carray(memoryview(_int64(numbers)), flags=apsw.SQLITE_CARRAY_INT64)
+def read_lanes(connection: Reader, numbers: Sequence[int]) -> dict[int, Lane]:
+    bound = apsw.carray(array("q", numbers), flags=apsw.SQLITE_CARRAY_INT64)
     return {number: _decode_lane(definition) for number, definition in connection.execute(Q["read_lanes"], (bound,))}
-
-
-def _int64(numbers: Sequence[int]) -> "memoryview":
-    from array import array
-
-    return memoryview(array("q", numbers))
 
 
 def put_queue(tx: Tx, queue: QueueRecord) -> None:
@@ -38,7 +33,7 @@ def _put_limit(tx: Tx, name: str, limit: Limit | None) -> None:
         tx.execute(Q["put_limit"], (name, limit.concurrency, limit.rate, limit.burst))
 
 
-def list_queues(connection: apsw.Connection) -> list[QueueRecord]:
+def list_queues(connection: Reader) -> list[QueueRecord]:
     rows = connection.execute(Q["list_queues"])
     return [
         QueueRecord(tenant, name, bool(paused), Limit(concurrency, rate, burst or 1))
@@ -53,9 +48,11 @@ def put_kinds(tx: Tx, kinds: Sequence[KindRecord], limits: dict[str, Limit]) -> 
     tx.topics.add("queue")
 
 
-def list_kinds(connection: apsw.Connection) -> list[KindRecord]:
+def list_kinds(connection: Reader) -> list[KindRecord]:
     return [KindRecord(*row) for row in connection.execute(Q["list_kinds"])]
 
 
-def list_limits(connection: apsw.Connection) -> dict[str, Limit]:
-    return {name: Limit(concurrency, rate, burst) for name, concurrency, rate, burst in connection.execute(Q["list_limits"])}
+def list_limits(connection: Reader) -> dict[str, Limit]:
+    return {
+        name: Limit(concurrency, rate, burst) for name, concurrency, rate, burst in connection.execute(Q["list_limits"])
+    }

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 import apsw
@@ -18,7 +19,7 @@ from mainspring.store.queries import load_migrations, load_queries
 
 APPLICATION_ID = 0x4D53_5047  # marks the file as ours
 BUSY_TIMEOUT_MS = 10_000
-PARTITIONS = 8  # one file has one writer, so more would only cost; changeable, ids do not depend on it
+PARTITIONS = 4  # one file has one writer, so more would only cost; changeable, ids do not depend on it
 
 Q = load_queries("mainspring.store.sqlite")
 
@@ -46,7 +47,12 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
         for pragma in ("cache_size=-64000", "temp_store=memory"):
             connection.execute(f"pragma {pragma}")
         if not readonly:
-            for pragma in ("journal_mode=wal", "synchronous=full", "wal_autocheckpoint=8000", "journal_size_limit=67108864"):
+            for pragma in (
+                "journal_mode=wal",
+                "synchronous=full",
+                "wal_autocheckpoint=8000",
+                "journal_size_limit=67108864",
+            ):
                 connection.execute(f"pragma {pragma}")
     return connection
 
@@ -61,7 +67,9 @@ def mapped_errors(path: Path) -> Iterator[None]:
     except apsw.ReadOnlyError:
         raise StoreUnavailableError(f"{path} is read-only: nothing was written; check its permissions") from None
     except apsw.IOError as error:
-        raise StoreUnavailableError(f"the disk of {path} failed: {error}; what was not acknowledged may be lost") from error
+        raise StoreUnavailableError(
+            f"the disk of {path} failed: {error}; what was not acknowledged may be lost"
+        ) from error
     except apsw.BusyError:
         raise StoreUnavailableError(f"{path} is held by another process for too long: nothing was written") from None
     except apsw.CantOpenError:
@@ -90,7 +98,8 @@ def migrate(connection: apsw.Connection, path: Path) -> list[str]:
         with connection:
             connection.execute(f"pragma application_id={APPLICATION_ID}")
             connection.execute(_MIGRATIONS_TABLE)
-            return _apply_missing(connection, path)
+            applied = _apply_missing(connection, path)
+    return applied
 
 
 def _refuse_foreign(connection: apsw.Connection, path: Path) -> None:
@@ -123,6 +132,12 @@ def _apply_missing(connection: apsw.Connection, path: Path) -> list[str]:
 def _set_partitions(connection: apsw.Connection) -> None:
     if connection.execute("select count(*) from partition").get == 0:
         connection.executemany(Q["insert_partition"], [(number,) for number in range(PARTITIONS)])
+
+
+class Reader(Protocol):
+    """A connection as reading functions use it."""
+
+    def execute(self, statements: str, bindings: Any = ..., /) -> Any: ...
 
 
 class Owner:

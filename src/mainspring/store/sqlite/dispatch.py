@@ -1,19 +1,19 @@
 """Reading the ready order and assigning from it (see `store.contract.Dispatch`)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-import apsw
+from msgspec import structs
 
 from mainspring.core.timer import SECOND, Micros
 from mainspring.store.contract import Assigned, Pick, Ready, Spec, Stream
-from mainspring.store.sqlite.database import Q
+from mainspring.store.sqlite.database import Q, Reader
 from mainspring.store.sqlite.jobs import array
 from mainspring.store.sqlite.writer import Tx
 
 _FIRST = (-(1 << 63), b"")
 
 
-def list_streams(connection: apsw.Connection, partitions: Sequence[int]) -> list[tuple[int, int, int, Micros]]:
+def list_streams(connection: Reader, partitions: Sequence[int]) -> list[tuple[int, int, int, Micros]]:
     streams = []
     for partition in partitions:
         row = connection.execute(Q["first_stream"], (partition,)).fetchone()
@@ -23,12 +23,12 @@ def list_streams(connection: apsw.Connection, partitions: Sequence[int]) -> list
     return streams
 
 
-def read_ready(connection: apsw.Connection, stream: Stream, after: tuple[Micros, bytes] | None, limit: int) -> list[Ready]:
+def read_ready(connection: Reader, stream: Stream, after: tuple[Micros, bytes] | None, limit: int) -> list[Ready]:
     rows = connection.execute(Q["read_ready"], (*stream, *(after or _FIRST), limit)).fetchall()
     return [Ready(rank, job, attempt) for rank, job, attempt in rows]
 
 
-def read_specs(connection: apsw.Connection, ids: Sequence[bytes]) -> list[Spec]:
+def read_specs(connection: Reader, ids: Sequence[bytes]) -> list[Spec]:
     rows = connection.execute(Q["read_specs"], (array(ids),)).fetchall()
     return [Spec(job, arguments, options, failures) for job, arguments, options, failures in rows]
 
@@ -36,43 +36,74 @@ def read_specs(connection: apsw.Connection, ids: Sequence[bytes]) -> list[Spec]:
 def assign_jobs(tx: Tx, picks: Sequence[Pick]) -> list[Assigned]:
     sessions = {pick.session for pick in picks}
     open_ = {row[0] for row in tx.execute(Q["open_sessions"], (array(sessions),))}
-    return [_assign(tx, pick) if pick.session in open_ else Assigned([], lost=pick.jobs) for pick in picks]
+    lost = _assign_together(tx, [pick for pick in picks if pick.session in open_ and not pick.limits])
+    return [
+        Assigned([], lost=pick.jobs)
+        if pick.session not in open_
+        else _assign_limited(tx, pick)
+        if pick.limits
+        else _answer(pick.jobs, lost)
+        for pick in picks
+    ]
 
 
-def _assign(tx: Tx, pick: Pick) -> Assigned:
-    jobs, held, until = pick.jobs, [], None
-    if pick.limits:
-        free, until = _admitted(tx, pick)
-        jobs, held = pick.jobs[:free], pick.jobs[free:]
-    won = _win(tx, pick, jobs)
-    lost = [] if len(won) == len(jobs) else [job for job in jobs if job not in won]
-    if pick.limits and won:
-        _take_limits(tx, pick, [job.job for job in won])
-    return Assigned(won, lost, held, until)
+def _assign_together(tx: Tx, picks: list[Pick]) -> set[bytes]:
+    """Assign what is still there to assign; answers what is not. Almost always there is no such job, so that is tried first."""
+    if _write(tx, picks):
+        return set()
+    tx.execute("rollback to operation")
+    lost = {job for pick in picks for job in _gone(tx, pick.jobs)}
+    _write(tx, [structs.replace(pick, jobs=_answer(pick.jobs, lost).won) for pick in picks])
+    return lost
 
 
-def _win(tx: Tx, pick: Pick, jobs: list[Ready]) -> list[Ready]:
-    """The jobs that were still ours to take. Almost always all of them, so that is tried first, as one statement."""
-    by_attempt: dict[int, list[Ready]] = {}
+def _assign_limited(tx: Tx, pick: Pick) -> Assigned:
+    free, until = _admitted(tx, pick)
+    answer = _answer(pick.jobs[:free], _gone(tx, pick.jobs[:free]))
+    _write(tx, [structs.replace(pick, jobs=answer.won)])
+    _take_limits(tx, pick, [job.job for job in answer.won])
+    return Assigned(answer.won, answer.lost, pick.jobs[free:], until)
+
+
+def _answer(jobs: list[Ready], lost: set[bytes]) -> Assigned:
+    if not lost:
+        return Assigned(jobs)
+    return Assigned([job for job in jobs if job.job not in lost], [job for job in jobs if job.job in lost])
+
+
+def _gone(tx: Tx, jobs: list[Ready]) -> set[bytes]:
+    """The jobs that are not pending any more with the attempt that was read."""
+    gone: set[bytes] = set()
+    for attempt, ids in _by_attempt(jobs).items():
+        able = {row[0] for row in tx.execute(Q["assignable_jobs"], (array(ids), attempt))}
+        gone.update(id_ for id_ in ids if id_ not in able)
+    return gone
+
+
+def _write(tx: Tx, picks: list[Pick]) -> bool:
+    """pending -> assigned for all jobs of all picks; False, with some written, if one of them was not pending."""
+    for attempt, ids in _by_attempt(job for pick in picks for job in pick.jobs).items():
+        tx.execute(Q["assign_jobs"], (array(ids), tx.now, attempt))
+        if tx.connection.changes() != len(ids):
+            return False
+    live: dict[tuple[bytes, int], list[bytes]] = {}
+    for pick in picks:
+        ranks = [job.rank for job in pick.jobs]
+        if ranks:
+            ids = array(job.job for job in pick.jobs)
+            tx.execute(Q["assigned_ready"], (ids, *pick.stream, ranks[0], ranks[-1]))
+        for attempt, jobs in _by_attempt(pick.jobs).items():
+            live.setdefault((pick.session, attempt), []).extend(jobs)
+    for (session, attempt), jobs in live.items():
+        tx.execute(Q["insert_live"], (array(jobs), session, attempt + 1))
+    return True
+
+
+def _by_attempt(jobs: Iterable[Ready]) -> dict[int, list[bytes]]:
+    groups: dict[int, list[bytes]] = {}
     for job in jobs:
-        by_attempt.setdefault(job.attempt, []).append(job)
-    won: list[Ready] = []
-    for attempt, group in by_attempt.items():
-        ids = array(job.job for job in group)
-        tx.execute("savepoint assign")
-        tx.execute(Q["assign_jobs"], (ids, tx.now, attempt))
-        if tx.connection.changes() != len(group):
-            tx.execute("rollback to assign")
-            able = {row[0] for row in tx.execute(Q["assignable_jobs"], (ids, attempt))}
-            group = [job for job in group if job.job in able]
-            ids = array(job.job for job in group)
-            tx.execute(Q["assign_jobs"], (ids, tx.now, attempt))
-        tx.execute("release assign")
-        if group:
-            tx.execute(Q["assigned_ready"], (ids, *pick.stream, group[0].rank, group[-1].rank))
-            tx.execute(Q["insert_live"], (ids, pick.session, attempt + 1))
-            won += group
-    return won
+        groups.setdefault(job.attempt, []).append(job.job)
+    return groups
 
 
 def _admitted(tx: Tx, pick: Pick) -> tuple[int, Micros | None]:
@@ -103,6 +134,8 @@ def _tokens(tx: Tx, name: str, key: str, rate: float, burst: int) -> tuple[int, 
 
 
 def _take_limits(tx: Tx, pick: Pick, jobs: list[bytes]) -> None:
+    if not jobs:
+        return
     for name, key in pick.limits:
         rule = tx.execute(Q["read_limit"], (name,)).fetchone()
         if rule is None:

@@ -13,11 +13,13 @@ from mainspring.core.partition import partition_of
 from mainspring.core.rank import band_of, rank_of
 from mainspring.core.timer import Micros, seconds
 from mainspring.store.contract import AttemptFailure, Ended, Inserted, JobFilter
-from mainspring.store.sqlite.database import Q
+from mainspring.store.sqlite.database import Q, Reader
 from mainspring.store.sqlite.writer import Tx
 from mainspring.wire import Failure
 
-_EVERY_BYTE = bytes(range(256))
+Array = Any  # what apsw.carray makes
+
+EVERY_BYTE = bytes(range(256))
 _LAST_ID = b"\xff" * 16
 _NO_ID = (b"",)
 _HINT_EACH = 64  # a larger batch hints at every partition instead of finding out which
@@ -25,7 +27,7 @@ _HINT_EACH = 64  # a larger batch hints at every partition instead of finding ou
 decode_options = json.Decoder(Options).decode
 
 
-def array(values: Iterable[bytes]) -> apsw.carray:
+def array(values: Iterable[bytes]) -> Array:
     """Many ids, or ids with something behind them, as one bound value; an array may not be empty, so none is one that never is."""
     return apsw.carray(tuple(values) or _NO_ID, flags=apsw.SQLITE_CARRAY_BLOB)
 
@@ -79,7 +81,7 @@ def _insert_rows(tx: Tx, batch: NewJobs, values: list[bytes]) -> None:
     tx.execute(Q["insert_jobs"], (bound, *columns))
     tx.execute(Q["insert_specs"], (bound, json.encode(options)))
     if not blocked:
-        place = (bound, t.band, t.lane, rank, tx.partitions, _EVERY_BYTE)
+        place = (bound, t.band, t.lane, rank, tx.partitions, EVERY_BYTE)
         if due_at > tx.now:
             tx.execute(Q["insert_timers"], (*place, due_at))
             tx.due(due_at)
@@ -92,7 +94,7 @@ def _insert_rows(tx: Tx, batch: NewJobs, values: list[bytes]) -> None:
         tx.due(options.start_by)
 
 
-def _block(tx: Tx, batch: NewJobs, bound: apsw.carray) -> bool:
+def _block(tx: Tx, batch: NewJobs, bound: Array) -> bool:
     """Must these wait for others? Those others are noted."""
     if not batch.after:
         return False
@@ -102,7 +104,7 @@ def _block(tx: Tx, batch: NewJobs, bound: apsw.carray) -> bool:
     return bool(parents)
 
 
-def unlock(tx: Tx, ended: apsw.carray) -> None:
+def unlock(tx: Tx, ended: Array) -> None:
     """Jobs that waited for these alone may start."""
     children = tx.execute(Q["unlocked_children"], (ended,)).fetchall()
     if not children:
@@ -128,12 +130,12 @@ def rank_for(due_at: Micros, priority: int, options: Options) -> Micros:
     return rank_of(due_at, priority, options.deadline_at, expected)
 
 
-def read_jobs(connection: apsw.Connection, ids: Sequence[bytes]) -> list[JobRecord | None]:
+def read_jobs(connection: Reader, ids: Sequence[bytes]) -> list[JobRecord | None]:
     found = {row[0]: _record(row) for row in connection.execute(Q["read_jobs"], (array(ids),))}
     return [found.get(id_) for id_ in ids]
 
 
-def list_jobs(connection: apsw.Connection, which: JobFilter, before: bytes | None, limit: int) -> list[JobRecord]:
+def list_jobs(connection: Reader, which: JobFilter, before: bytes | None, limit: int) -> list[JobRecord]:
     filters = (which.tenant, which.state, which.queue, which.kind, which.tag, which.schedule)
     rows = connection.execute(Q["list_jobs"], (before or _LAST_ID, *filters, limit))
     return [_record(row) for row in rows]
@@ -147,7 +149,7 @@ def _record(row: Sequence[Any]) -> JobRecord:
     return JobRecord(**fields, options=decode_options(options))
 
 
-def read_ended(connection: apsw.Connection, ids: Sequence[bytes]) -> list[Ended | None]:
+def read_ended(connection: Reader, ids: Sequence[bytes]) -> list[Ended | None]:
     found = {}
     for id_, state, reason, data in connection.execute(Q["read_ended"], (array(ids),)).fetchall():
         failure = None
@@ -158,7 +160,7 @@ def read_ended(connection: apsw.Connection, ids: Sequence[bytes]) -> list[Ended 
     return [found.get(id_) for id_ in ids]
 
 
-def read_failures(connection: apsw.Connection, job: bytes) -> list[AttemptFailure]:
+def read_failures(connection: Reader, job: bytes) -> list[AttemptFailure]:
     rows = connection.execute(Q["read_failures"], (job,))
     return [AttemptFailure(attempt, at, Failure(*rest)) for attempt, at, *rest in rows]
 
@@ -183,7 +185,9 @@ class Row(Struct):
 
 def read_row(tx: Tx, job: bytes) -> Row | None:
     row = tx.execute(Q["read_row"], (job,)).fetchone()
-    return None if row is None else Row(*row[:-1], decode_options(row[-1]))
+    if row is None:
+        return None
+    return Row(*row[:-1], options=decode_options(row[-1]))  # type: ignore[misc]
 
 
 def cancel_jobs(tx: Tx, ids: Sequence[bytes]) -> list[str | None]:
@@ -281,5 +285,5 @@ def cancel_active(tx: Tx, schedule: str) -> None:
         _cancel(tx, job, Reason.OVERLAP)
 
 
-def count_jobs(connection: apsw.Connection) -> dict[tuple[str, str], int]:
+def count_jobs(connection: Reader) -> dict[tuple[str, str], int]:
     return {(queue, state): count for queue, state, count in connection.execute(Q["count_jobs"])}

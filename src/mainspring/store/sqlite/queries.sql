@@ -171,6 +171,7 @@ where id in (select value from carray(?1)) and state = 'pending' and attempt = ?
 select id from job where id in (select value from carray(?1)) and state = 'pending' and attempt = ?2
 
 -- name: assigned_ready
+-- Picks are the first of their stream, so the range of ranks holds little else.
 delete from ready where partition = ?2 and band = ?3 and lane = ?4 and rank between ?5 and ?6 and job in (select value from carray(?1))
 
 -- name: insert_live
@@ -183,8 +184,8 @@ select s.job, s.arguments, s.options, j.failures from spec s join job j on j.id 
 update job set state = 'completed', finished_at = ?2
 where id in (select value from carray(?1)) and attempt = ?3 and state in ('assigned', 'running')
 
--- name: current_attempts
-select job from live where session = ?2 and attempt = ?3 and job in (select value from carray(?1))
+-- name: is_current
+select 1 from live where session = ? and job = ? and attempt = ?
 
 -- name: finish_jobs
 insert into finished (tenant, state, finished_at, job)
@@ -195,6 +196,10 @@ insert into result (job, data) select substr(value, 1, 16), substr(value, 17) fr
 
 -- name: end_live
 delete from live where session = ?2 and attempt = ?3 and job in (select value from carray(?1))
+
+-- name: companions
+-- Which of the small tables that go with a live job have rows at all.
+select exists (select 1 from held), exists (select 1 from cancel), exists (select 1 from active), exists (select 1 from edge)
 
 -- name: release_jobs
 delete from held where job in (select value from carray(?1))

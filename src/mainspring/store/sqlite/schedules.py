@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 
-import apsw
 from msgspec import structs
 
 from mainspring.core.job import NewJobs
 from mainspring.core.timer import Micros
 from mainspring.store.contract import Firing, MissedRecord, ScheduleRecord
-from mainspring.store.sqlite.database import Q
+from mainspring.store.sqlite.database import Q, Reader
 from mainspring.store.sqlite.jobs import cancel_active, insert_jobs
 from mainspring.store.sqlite.writer import Tx
 
@@ -37,22 +36,22 @@ def delete_schedules(tx: Tx, ids: Sequence[str]) -> int:
     return deleted
 
 
-def list_schedules(connection: apsw.Connection, tenant: str | None) -> list[ScheduleRecord]:
+def list_schedules(connection: Reader, tenant: str | None) -> list[ScheduleRecord]:
     rows = connection.execute(Q["list_schedules"], (tenant,)).fetchall()
     return [_record(connection, row) for row in rows]
 
 
-def read_schedules(connection: apsw.Connection, ids: Sequence[str]) -> list[ScheduleRecord | None]:
+def read_schedules(connection: Reader, ids: Sequence[str]) -> list[ScheduleRecord | None]:
     rows = [connection.execute(Q["read_schedule"], (id_,)).fetchone() for id_ in ids]
     return [None if row is None else _record(connection, row) for row in rows]
 
 
-def due_schedules(connection: apsw.Connection, now: Micros, limit: int) -> tuple[list[ScheduleRecord], Micros | None]:
+def due_schedules(connection: Reader, now: Micros, limit: int) -> tuple[list[ScheduleRecord], Micros | None]:
     rows = connection.execute(Q["due_schedules"], (now, limit)).fetchall()
     return [_record(connection, row) for row in rows], connection.execute(Q["next_schedule"], (now,)).get
 
 
-def _record(connection: apsw.Connection, row: tuple[object, ...]) -> ScheduleRecord:
+def _record(connection: Reader, row: tuple[object, ...]) -> ScheduleRecord:
     fields: dict[str, object] = dict(zip(_COLUMNS, row, strict=True))
     active, queued = connection.execute(Q["count_active"], (fields["id"],)).fetchone()
     fields["paused"] = bool(fields["paused"])
@@ -92,5 +91,5 @@ def _insert_occurrence(tx: Tx, firing: Firing, batch: NewJobs) -> None:
     tx.execute(Q["insert_active"], (batch.ids[0], firing.schedule))
 
 
-def list_missed(connection: apsw.Connection, schedule: str, limit: int) -> list[MissedRecord]:
+def list_missed(connection: Reader, schedule: str, limit: int) -> list[MissedRecord]:
     return [MissedRecord(*row) for row in connection.execute(Q["list_missed"], (schedule, limit))]

@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 
-import apsw
-
 from mainspring.core.partition import fair_share
 from mainspring.core.timer import seconds
 from mainspring.errors import StoreError
 from mainspring.store.contract import NodeRecord
-from mainspring.store.sqlite.database import Q
+from mainspring.store.sqlite.database import Q, Reader
 from mainspring.store.sqlite.writer import Tx
 
 
@@ -41,7 +39,7 @@ def claim_partitions(tx: Tx, node: bytes) -> list[int]:
     return sorted({n for n, owner in owners.items() if owner == node} - set(leave) | set(take))
 
 
-def list_nodes(connection: apsw.Connection) -> list[NodeRecord]:
+def list_nodes(connection: Reader) -> list[NodeRecord]:
     return [NodeRecord(*row) for row in connection.execute(Q["list_nodes"])]
 
 

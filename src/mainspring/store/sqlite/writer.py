@@ -30,7 +30,7 @@ class Tx:
 
     def __init__(self, connection: apsw.Connection, now: Micros, partitions: int) -> None:
         self.connection = connection
-        self.execute = connection.execute
+        self.execute: Callable[..., Any] = connection.execute
         self.now = now
         self.partitions = partitions
         self.streams: dict[Stream, Micros] = {}
@@ -63,7 +63,12 @@ class Writer:
     """Runs operations in the order they come, in groups."""
 
     def __init__(
-        self, connection: apsw.Connection, path: Path, clock: Clock, partitions: int, publish: Callable[[list[Hint]], None]
+        self,
+        connection: apsw.Connection,
+        path: Path,
+        clock: Clock,
+        partitions: int,
+        publish: Callable[[list[Hint]], None],
     ) -> None:
         self._connection = connection
         self._path = path
@@ -122,7 +127,9 @@ class Writer:
             if group:
                 self._answer(group, *self._commit(group))
 
-    def _commit(self, group: list[tuple[Operation[Any], Done]]) -> tuple[list[tuple[Any, BaseException | None]], list[Hint]]:
+    def _commit(
+        self, group: list[tuple[Operation[Any], Done]]
+    ) -> tuple[list[tuple[Any, BaseException | None]], list[Hint]]:
         try:
             with mapped_errors(self._path):
                 self._begin()
@@ -163,7 +170,10 @@ class Writer:
         return answer, None
 
     def _answer(
-        self, group: list[tuple[Operation[Any], Done]], answers: list[tuple[Any, BaseException | None]], hints: list[Hint]
+        self,
+        group: list[tuple[Operation[Any], Done]],
+        answers: list[tuple[Any, BaseException | None]],
+        hints: list[Hint],
     ) -> None:
         in_loop = []
         for (_, done), answer in zip(group, answers, strict=True):

@@ -1,0 +1,46 @@
+# Two commands do everything on a fresh machine: `make run` and `make test`.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help run test lint check bench soak clean lock
+
+help: ## Show this list
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+$(READY): pyproject.toml requirements/dev.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@$(BIN)/uv pip sync --quiet --python $(BIN)/python requirements/dev.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@touch $@
+
+run: $(READY) ## Start the engine with the example application
+	@$(BIN)/mainspring dev examples.tour:app
+
+test: $(READY) ## Run all tests
+	@$(BIN)/python -m pytest -n 2
+
+lint: $(READY) ## Format, lint, types, import contracts
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+check: lint test ## Everything CI does
+
+bench: $(READY) ## Measure against the peers (installs them; about 15 minutes)
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements/bench.txt
+	@$(BIN)/python -m bench.compare --out bench/results/latest.json
+
+soak: $(READY) ## Faults at random for ten minutes, from a printed seed
+	@$(BIN)/python -m pytest tests/faults --soak
+
+lock: ## Pin the dependencies again
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --group dev pyproject.toml -o requirements/dev.txt
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --extra bench pyproject.toml -o requirements/bench.txt
+
+clean: ## Remove what the commands above made
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/results mainspring.db*
