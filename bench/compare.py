@@ -57,6 +57,7 @@ class Entry:
 
 
 ENTRIES = (
+    Entry("mainspring-sqlite", "bench.peers.mainspring_sqlite", "MainspringSqlite", ("mainspring",)),
     Entry("celery-redis", "bench.peers.celery_redis", "CeleryRedis", ("celery", *_REDIS)),
     Entry("dramatiq-redis", "bench.peers.dramatiq_redis", "DramatiqRedis", ("dramatiq", *_REDIS)),
     Entry("huey-sqlite", "bench.peers.huey_sqlite", "HueySqlite", ("huey",)),

@@ -20,7 +20,7 @@ from bench.peers.protocol import Figures, Peer, Timer
 Say = Callable[[str], None]
 
 _CHUNK_ONE = 50
-_CHUNK_BULK = 1_000
+_CHUNK_BULK = 10_000
 _WARM_JOBS = 20
 _SETTLE_S = 2.0
 _POLL_S = 0.05

@@ -29,6 +29,11 @@ def payloads(first: int, count: int, nap_ms: int = 0) -> list[str]:
     return [payload(index, nap_ms) for index in range(first, first + count)]
 
 
+def naps(argument: str) -> bool:
+    """Does this job sleep?"""
+    return argument[_NAP] != _NO_NAP
+
+
 class Effects:
     """The stamps of jobs 0 to `size` - 1, shared by the bench and every worker process."""
 
@@ -86,6 +91,6 @@ def run(argument: str) -> None:
         _open = Effects(Path(os.environ[ENV]))
     index = int(argument[_INDEX])
     _open.start(index)
-    if argument[_NAP] != _NO_NAP:
+    if naps(argument):
         time.sleep(int(argument[_NAP]) / 1000)
     _open.end(index)

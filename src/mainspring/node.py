@@ -10,11 +10,10 @@ import secrets
 import socket
 from collections.abc import Iterable
 
-import structlog
-
 from mainspring.dispatch.desk import Desk
 from mainspring.dispatch.dispatcher import Dispatcher
 from mainspring.runtime.gauges import Gauges
+from mainspring.runtime.log import get_logger
 from mainspring.runtime.service import Service
 from mainspring.settle.settler import Settler
 from mainspring.store.contract import Hint, Store
@@ -24,7 +23,7 @@ from mainspring.sweep.rescuer import Rescuer
 from mainspring.sweep.sweeper import Sweeper
 from mainspring.sweep.ticker import Ticker
 
-_log = structlog.get_logger("mainspring.node")
+_log = get_logger("mainspring.node")
 
 
 class Node:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 from mainspring.app.handle import Job, JobStatus
 from mainspring.core.draft import Draft
 from mainspring.errors import NotRunningError
+from mainspring.runtime.loop import new_event_loop
 
 if TYPE_CHECKING:
     from mainspring.app.application import App
@@ -58,10 +59,11 @@ class SyncApp:
 
     def run(self, **settings: Any) -> None:
         """As `App.run`, in the calling thread: until stopped."""
-        asyncio.run(self._app.run(**settings))
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(self._app.run(**settings))
 
     def _start(self) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop = new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="mainspring-sync", daemon=True)
         self._thread.start()
         try:

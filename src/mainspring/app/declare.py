@@ -5,7 +5,6 @@ Changed declarations are updated, removed schedules are reported and kept: delet
 
 from collections.abc import Iterable
 
-import structlog
 from msgspec import Struct, json
 
 from mainspring.core.job import Limit
@@ -13,10 +12,11 @@ from mainspring.core.occurrence import next_occurrence
 from mainspring.core.options import JobOptions
 from mainspring.core.schedule import Rule
 from mainspring.core.timer import Micros, from_micros, to_micros
+from mainspring.runtime.log import get_logger
 from mainspring.store.contract import KindRecord, QueueRecord, ScheduleRecord, Store
 from mainspring.sweep.ticker import Definition, decode_definition
 
-_log = structlog.get_logger("mainspring.app")
+_log = get_logger("mainspring.app")
 
 
 class DeclaredKind(Struct, frozen=True):

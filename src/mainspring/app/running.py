@@ -7,18 +7,18 @@ import signal
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-import structlog
-
 from mainspring.app.declare import synchronise
 from mainspring.config import RunSettings
 from mainspring.core.job import Resources
 from mainspring.execute.worker import Worker
 from mainspring.node import Node
+from mainspring.runtime.log import get_logger
+from mainspring.runtime.loop import share_interpreter
 
 if TYPE_CHECKING:
     from mainspring.app.application import App
 
-_log = structlog.get_logger("mainspring.app")
+_log = get_logger("mainspring.app")
 
 
 class Running:
@@ -41,6 +41,7 @@ class Running:
         self._loop = asyncio.get_running_loop()
 
     async def run(self, *, signals: bool, ready: Callable[[], Awaitable[None] | None] | None) -> None:
+        share_interpreter()
         await synchronise(self._app.store, *self._app.declared)
         handled = self._handle_signals() if signals else []
         await self.node.start()

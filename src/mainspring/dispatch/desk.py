@@ -56,7 +56,7 @@ class Desk:
     async def register(self, info: WorkerInfo, cancel: Cancel = lambda job: None) -> bytes:
         """Start a session; `cancel` is called with a job that shall stop."""
         session = secrets.token_bytes(16)
-        await self._store.insert_session(session, self.node, info.name)
+        await self._store.insert_session(session, self.node, info.name, info)
         place = self._places[session] = Place(Seat(session, info), cancel)
         self.dispatcher.matcher.add(place.seat)
         self.dispatcher.workers_changed()

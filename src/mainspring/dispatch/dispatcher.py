@@ -14,13 +14,14 @@ from mainspring.core.job import Options, Resources
 from mainspring.core.timer import SECOND, Micros
 from mainspring.dispatch.lanes import Lanes, LaneState, LimitKey
 from mainspring.dispatch.matcher import Matcher, Seat
-from mainspring.dispatch.ready import Picks, Window
+from mainspring.dispatch.ready import Choice, Window
 from mainspring.runtime.clock import Clock
 from mainspring.runtime.gauges import Gauges
-from mainspring.store.contract import Assigned, Catalog, Dispatch, Hint, Pick, Stream
+from mainspring.store.contract import Assigned, Catalog, Dispatch, Hint, Pick, Ready, Stream
 from mainspring.wire import Assignment
 
 RELIST_S = 10.0
+ROUND = 512  # jobs in one assignment: while it commits, the jobs of the one before run
 STEAL_S = 1.0
 _BANDS = range(3)
 _NOTHING = Resources()
@@ -68,9 +69,9 @@ class Dispatcher:
         capacity = self.matcher.capacity()
         if capacity:
             await self._read_thirsty()
-            picks = self._choose(capacity, now_s)
-            if picks:
-                await self._assign(picks)
+            chosen = self._choose(min(capacity, ROUND), now_s)
+            if chosen:
+                await self._assign(chosen)
                 return 0
             if len(self._owned) < len(self._all) and now_s >= self._steal_at_s:
                 await self._steal(now_s)
@@ -159,7 +160,7 @@ class Dispatcher:
         now = self._clock.now()
         return [s for s in self.lanes.known.values() if s.held_until is not None and 0 <= s.held_until <= now]
 
-    def _choose(self, capacity: int, now_s: float) -> Picks:
+    def _choose(self, capacity: int, now_s: float) -> list[Choice]:
         self._budget.clear()
         known, place = self.lanes.known, self.matcher.place
 
@@ -184,60 +185,72 @@ class Dispatcher:
                 return False
         return True
 
-    async def _assign(self, picks: Picks) -> None:
-        wanted = [
-            Pick(session, stream, jobs, self.lanes.known[stream[2]].limits) for (session, stream), jobs in picks.items()
-        ]
-        answers = await self._store.assign_jobs(wanted)
-        won = [ready.job for answer in answers for ready in answer.won]
-        specs = {spec.job: spec for spec in await self._store.read_specs(won)} if won else {}
-        batches: dict[bytes, list[tuple[Micros, Assignment]]] = {}
-        for pick, answer in zip(wanted, answers, strict=True):
-            state = self.lanes.known[pick.stream[2]]
-            self._account(pick, answer, state)
-            batch = batches.setdefault(pick.session, [])
-            lane = state.lane
-            for ready in answer.won:
-                spec = specs[ready.job]
-                batch.append(
-                    (
-                        ready.rank,
-                        Assignment(
-                            ready.job,
-                            ready.attempt + 1,
-                            lane.tenant,
-                            lane.queue,
-                            lane.kind,
-                            spec.arguments,
-                            self._decoded(spec.options),
-                            spec.failures,
-                            state.number,
-                        ),
-                    )
-                )
-        for session, batch in batches.items():
-            batch.sort(key=_first)
-            self._deliver(session, [assignment for _, assignment in batch])
+    async def _assign(self, chosen: list[Choice]) -> None:
+        """Make the choices durable and hand over those that won."""
+        picks = self._picks(chosen)
+        answers = await self._store.assign_jobs(picks)
+        refused: dict[bytes, Assigned] = {}
+        for answer in answers:
+            refused.update((ready.job, answer) for ready in (*answer.lost, *answer.held))
+        won = [choice for choice in chosen if choice[2].job not in refused] if refused else chosen
+        if won:
+            await self._hand_over(won)
+        if refused:
+            self._take_back([choice for choice in chosen if choice[2].job in refused], refused)
 
-    def _account(self, pick: Pick, answer: Assigned, state: LaneState) -> None:
-        """Count what was won, and give back what was not."""
-        self._gauges.assigned += len(answer.won)
-        self.lanes.started(state, len(answer.won))
-        refused = len(answer.lost) + len(answer.held)
-        if not refused:
-            return
-        seat = self.matcher.seats.get(pick.session)
-        if seat is not None:
-            seat.slots += refused
-            for _ in range(refused):
+    def _picks(self, chosen: list[Choice]) -> list[Pick]:
+        """One pick per session for all jobs without limits, and one per lane for those with."""
+        groups: dict[tuple[bytes, int | None], list[Ready]] = {}
+        known = self.lanes.known
+        for session, stream, ready in chosen:
+            lane = stream[2]
+            groups.setdefault((session, lane if known[lane].limits else None), []).append(ready)
+        return [
+            Pick(session, jobs, known[lane].limits if lane is not None else ())
+            for (session, lane), jobs in groups.items()
+        ]
+
+    async def _hand_over(self, won: list[Choice]) -> None:
+        specs = {spec.job: spec for spec in await self._store.read_specs([ready.job for _, _, ready in won])}
+        batches: dict[bytes, list[Assignment]] = {}
+        known = self.lanes.known
+        for session, stream, ready in won:
+            state, spec = known[stream[2]], specs[ready.job]
+            if state.limits:
+                self.lanes.started(state)
+            lane = state.lane
+            assignment = Assignment(
+                ready.job,
+                ready.attempt + 1,
+                lane.tenant,
+                lane.queue,
+                lane.kind,
+                spec.arguments,
+                self._decoded(spec.options),
+                spec.failures,
+                state.number,
+            )
+            batches.setdefault(session, []).append(assignment)
+        self._gauges.assigned += len(won)
+        for session, batch in batches.items():
+            self._deliver(session, batch)
+
+    def _take_back(self, choices: list[Choice], refused: dict[bytes, Assigned]) -> None:
+        """Somebody else was first, or a limit holds the job back: its worker has room again, and the window a wrong idea."""
+        for session, stream, ready in choices:
+            state, answer = self.lanes.known[stream[2]], refused[ready.job]
+            seat = self.matcher.seats.get(session)
+            if seat is not None:
+                seat.slots += 1
                 seat.give_back(state.lane.resources)
-        if answer.lost:
-            self._gauges.lost += len(answer.lost)
-            self._window.reset(pick.stream)
-        if answer.held:
-            self._gauges.held += len(answer.held)
-            state.held_until = answer.held_until if answer.held_until is not None else -1
-            self._close(state)
+            if answer.held:
+                self._gauges.held += 1
+                state.held_until = answer.held_until if answer.held_until is not None else -1
+                self._window.reset(stream)
+                self._close(state)
+            else:
+                self._gauges.lost += 1
+                self._window.reset(stream)
 
     def _close(self, state: LaneState) -> None:
         """Out of the window, into the lane's own memory."""
@@ -284,7 +297,3 @@ class Dispatcher:
                 self._options.clear()
             known = self._options[options] = json.decode(options, type=Options)
         return known
-
-
-def _first(entry: tuple[Micros, Assignment]) -> Micros:
-    return entry[0]

@@ -68,9 +68,9 @@ class Lanes:
         room = rule.burst if rule.rate is not None else _UNLIMITED
         return room if rule.concurrency is None else min(room, rule.concurrency - self._running[limit])
 
-    def started(self, state: LaneState, count: int) -> None:
+    def started(self, state: LaneState) -> None:
         for limit in state.limits:
-            self._running[limit] += count
+            self._running[limit] += 1
 
     def ended(self, state: LaneState) -> list[LaneState]:
         """A job of the lane has ended; answers the lanes that may go on because of it."""

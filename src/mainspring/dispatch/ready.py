@@ -16,7 +16,7 @@ WINDOW = 8192
 MIN_READ, MAX_READ = 8, 1024
 
 Place = Callable[[int], bytes | None]  # lane -> the session that takes one job of it, None where nobody can
-Picks = dict[tuple[bytes, Stream], list[Ready]]
+Choice = tuple[bytes, Stream, Ready]  # a session, and the job it gets
 
 
 class StreamWindow:
@@ -106,9 +106,9 @@ class Window:
             window.cursor = (jobs[-1].rank, jobs[-1].job)
         self._place(window)
 
-    def choose(self, capacity: int, place: Place) -> Picks:
+    def choose(self, capacity: int, place: Place) -> list[Choice]:
         """Up to `capacity` jobs in their fair order, each given to the session that `place` names."""
-        picks: Picks = {}
+        chosen: list[Choice] = []
         ring, taken, idle = self._ring, 0, 0
         quantum = max(1, capacity // max(1, len(ring)))
         aside: list[StreamWindow] = []
@@ -118,14 +118,16 @@ class Window:
                 tenant.waiting = False
                 continue
             ring.append(tenant)
-            got = self._serve(tenant, min(quantum, capacity - taken), place, picks, aside)
+            got = self._serve(tenant, min(quantum, capacity - taken), place, chosen, aside)
             idle = 0 if got else idle + 1
             taken += got
         for window in aside:
             self._place(window)
-        return picks
+        return chosen
 
-    def _serve(self, tenant: TenantWindow, quota: int, place: Place, picks: Picks, aside: list[StreamWindow]) -> int:
+    def _serve(
+        self, tenant: TenantWindow, quota: int, place: Place, chosen: list[Choice], aside: list[StreamWindow]
+    ) -> int:
         heap, taken = tenant.heap, 0
         while heap and taken < quota:
             _, job, window = heap[0]
@@ -137,7 +139,7 @@ class Window:
             if session is None:
                 aside.append(heappop(heap)[2])
                 continue
-            picks.setdefault((session, window.stream), []).append(buffer.popleft())
+            chosen.append((session, window.stream, buffer.popleft()))
             taken += 1
             if buffer:
                 head = buffer[0]

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-import structlog
 from msgspec import Struct
 
 from mainspring.errors import InvalidError
 from mainspring.execute.registry import Kind
+from mainspring.runtime.log import get_logger
 from mainspring.wire import Assignment, Outcome, OutcomeType
 
-_log = structlog.get_logger("mainspring.worker")
+_log = get_logger("mainspring.worker")
 
 Hook = Callable[..., Any]
 

@@ -11,14 +11,13 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-import structlog
-
 from mainspring.core.retry import Backoff
 from mainspring.execute.link import Link, SessionEnded
 from mainspring.execute.runner import Runner, returned
+from mainspring.runtime.log import get_logger
 from mainspring.wire import Assignment, Report
 
-_log = structlog.get_logger("mainspring.worker")
+_log = get_logger("mainspring.worker")
 _T = TypeVar("_T")
 
 

@@ -12,8 +12,6 @@ import asyncio
 import os
 import socket
 
-import structlog
-
 from mainspring.core.job import Resources
 from mainspring.core.retry import Backoff
 from mainspring.errors import InvalidError, NotRunningError
@@ -24,9 +22,10 @@ from mainspring.execute.registry import Registry
 from mainspring.execute.runner import Runner
 from mainspring.execute.session import Session, persist
 from mainspring.execute.steps import Now, wall_clock
+from mainspring.runtime.log import get_logger
 from mainspring.wire import WorkerInfo
 
-_log = structlog.get_logger("mainspring.worker")
+_log = get_logger("mainspring.worker")
 
 _MAX_THREADS = 64
 _FLUSH_S = 5.0

@@ -8,9 +8,9 @@ waits with backoff and goes on. Tests call `run_once` themselves and need no loo
 import asyncio
 from typing import Protocol
 
-import structlog
+from mainspring.runtime.log import get_logger
 
-_log = structlog.get_logger("mainspring.service")
+_log = get_logger("mainspring.service")
 
 _FIRST_BACKOFF_S = 0.1
 _LAST_BACKOFF_S = 5.0

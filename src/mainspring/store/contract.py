@@ -17,7 +17,7 @@ from mainspring.core.job import JobRecord, Limit, NewJobs
 from mainspring.core.lane import Lane
 from mainspring.core.timer import Micros
 from mainspring.runtime.clock import Clock
-from mainspring.wire import Failure
+from mainspring.wire import Failure, WorkerInfo
 
 Stream = tuple[int, int, int]  # partition, band, lane: ready jobs in one order
 
@@ -51,10 +51,9 @@ class Ready(Struct, frozen=True):
 
 
 class Pick(Struct, frozen=True):
-    """The wish to assign jobs, the first of one stream, to a session. `limits`: (name, key) of the limits they fall under."""
+    """The wish to assign jobs to a session. `limits`: (name, key) of the limits that all of them fall under."""
 
     session: bytes
-    stream: Stream
     jobs: list[Ready]
     limits: tuple[tuple[str, str], ...] = ()
 
@@ -142,6 +141,9 @@ class Jobs(Protocol):
     async def read_failures(self, job: bytes) -> list[AttemptFailure]:
         """Every failed attempt of a job, oldest first."""
 
+    async def list_parents(self, job: bytes, limit: int) -> list[bytes]:
+        """Up to `limit` of the jobs that this one waits for."""
+
     async def cancel_jobs(self, ids: Sequence[bytes]) -> list[str | None]:
         """End waiting jobs at once (`cancelled`), ask running ones to stop (`requested`); `ended` where it was over before,
         None where there is no such job. After the answer no new attempt starts."""
@@ -210,6 +212,17 @@ class NodeRecord(Struct, frozen=True):
     lease_until: Micros
 
 
+class SessionRecord(Struct, frozen=True):
+    """A worker's session; `info` None where the worker did not say what it can do. `live`: the jobs it has."""
+
+    id: bytes
+    node: bytes
+    name: str
+    started_at: Micros
+    info: WorkerInfo | None
+    live: int
+
+
 class Sessions(Protocol):
     """Nodes, their leases and partitions, and the sessions of their workers."""
 
@@ -228,8 +241,14 @@ class Sessions(Protocol):
     async def list_nodes(self) -> list[NodeRecord]:
         """Nodes that have not ended."""
 
-    async def insert_session(self, session: bytes, node: bytes, name: str) -> None:
-        """Start a session; refused (`StoreError`) where the node has ended."""
+    async def insert_session(self, session: bytes, node: bytes, name: str, info: WorkerInfo | None = None) -> None:
+        """Start a session; refused (`StoreError`) where the node has ended. `info` is kept for those who explain."""
+
+    async def list_sessions(self) -> list[SessionRecord]:
+        """Sessions that have not ended, oldest first. Whether their node still lives is its lease's question."""
+
+    async def find_session(self, job: bytes) -> bytes | None:
+        """The session in which a job is live; None where it is in none."""
 
     async def end_sessions(self, sessions: Sequence[bytes]) -> None:
         """End sessions; ended ones stay ended. Their live rows wait for `rescue_attempts`."""
@@ -247,6 +266,13 @@ class KindRecord(Struct, frozen=True):
 
     name: str
     defaults: bytes
+
+
+class LimitUse(Struct, frozen=True):
+    """How much of a limit is used: the live jobs it counts, and when its rate lets the next one start (None: now)."""
+
+    held: int
+    next_start_at: Micros | None
 
 
 class Catalog(Protocol):
@@ -269,6 +295,9 @@ class Catalog(Protocol):
 
     async def list_limits(self) -> dict[str, Limit]:
         """Every limit by name: `queue/TENANT/QUEUE`, `kind/KIND`."""
+
+    async def read_limit_uses(self, limits: Sequence[tuple[str, str]]) -> list[LimitUse]:
+        """In the order asked, by the name and the key of each limit (as in `Pick`): for people, not for loops."""
 
 
 class ScheduleRecord(Struct, frozen=True, kw_only=True):

@@ -7,14 +7,13 @@ costs the node its life. Ownership is an optimisation: two owners of one partiti
 import threading
 from collections.abc import Callable, Iterable
 
-import structlog
-
+from mainspring.runtime.log import get_logger
 from mainspring.store.contract import Sessions
 
 LEASE_S = 10.0
 BEAT_S = 3.0
 
-_log = structlog.get_logger("mainspring.node")
+_log = get_logger("mainspring.node")
 
 
 class Heartbeat:

@@ -63,17 +63,20 @@ def hang(pipe: str) -> None:
 
 
 def hang_then_clean_up(begun: str, cleaned: str) -> None:
-    tell(begun, "begun")
     try:
+        tell(begun, "begun")  # inside: whoever hears it may stop the job before the next line
         threading.Event().wait()
     finally:
         tell(cleaned, "cleaned")
 
 
 def hang_hard(pipe: str) -> None:
-    tell(pipe, str(os.getpid()))
+    told = False
     while True:
         try:
+            if not told:
+                told = True
+                tell(pipe, str(os.getpid()))
             threading.Event().wait()
         except BaseException:
             continue

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,15 +55,39 @@ class Pipe:
     def __init__(self, path: Path) -> None:
         self.path = str(path)
         os.mkfifo(self.path)
+        self._fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)  # so that nothing blocks where nobody speaks
 
     async def heard(self) -> str:
-        async with asyncio.timeout(20):
-            return await asyncio.to_thread(Path(self.path).read_text)
+        loop = asyncio.get_running_loop()
+        readable = asyncio.Event()
+        loop.add_reader(self._fd, readable.set)
+        try:
+            async with asyncio.timeout(20):
+                await readable.wait()
+        finally:
+            loop.remove_reader(self._fd)
+        return os.read(self._fd, 1000).decode()  # one short write arrives whole
+
+    def close(self) -> None:
+        os.close(self._fd)
 
 
 @pytest.fixture
-def pipe(tmp_path: Path) -> Pipe:
-    return Pipe(tmp_path / "pipe")
+def pipes(tmp_path: Path) -> Iterator[Callable[[str], Pipe]]:
+    made: list[Pipe] = []
+
+    def make(name: str) -> Pipe:
+        made.append(Pipe(tmp_path / name))
+        return made[-1]
+
+    yield make
+    for pipe in made:
+        pipe.close()
+
+
+@pytest.fixture
+def pipe(pipes: Callable[[str], Pipe]) -> Pipe:
+    return pipes("pipe")
 
 
 @pytest.fixture
@@ -183,8 +207,8 @@ async def test_cancel_of_a_job_in_a_process(link: MemoryLink, pipe: Pipe, kind: 
     assert (outcome.type, outcome.reason) == (OutcomeType.CANCELLED, "requested")
 
 
-async def test_a_job_that_is_told_to_stop_may_clean_up(link: MemoryLink, tmp_path: Path) -> None:
-    begun, cleaned = Pipe(tmp_path / "begun"), Pipe(tmp_path / "cleaned")
+async def test_a_job_that_is_told_to_stop_may_clean_up(link: MemoryLink, pipes: Callable[[str], Pipe]) -> None:
+    begun, cleaned = pipes("begun"), pipes("cleaned")
     async with working(_registry(), link, processes=1, stop_grace_s=10.0):
         job = link.submit("hang_then_clean_up", {"begun": begun.path, "cleaned": cleaned.path})
         await begun.heard()

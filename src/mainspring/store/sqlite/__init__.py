@@ -27,12 +27,14 @@ from mainspring.store.contract import (
     Inserted,
     JobFilter,
     KindRecord,
+    LimitUse,
     MissedRecord,
     NodeRecord,
     Pick,
     QueueRecord,
     Ready,
     ScheduleRecord,
+    SessionRecord,
     Settlement,
     Spec,
     Stream,
@@ -41,6 +43,7 @@ from mainspring.store.sqlite import attempts, catalog, dispatch, jobs, schedules
 from mainspring.store.sqlite.database import Owner, connect, mapped_errors, migrate, refuse_network_filesystem
 from mainspring.store.sqlite.hub import Hub
 from mainspring.store.sqlite.writer import Tx, Writer
+from mainspring.wire import WorkerInfo
 
 T = TypeVar("T")
 
@@ -107,6 +110,9 @@ class SqliteStore:
 
     async def read_failures(self, job: bytes) -> list[AttemptFailure]:
         return self._read(jobs.read_failures, job)
+
+    async def list_parents(self, job: bytes, limit: int) -> list[bytes]:
+        return self._read(jobs.list_parents, job, limit)
 
     async def cancel_jobs(self, ids: Sequence[bytes]) -> list[str | None]:
         return await self._write(jobs.cancel_jobs, ids)
@@ -179,8 +185,14 @@ class SqliteStore:
     async def list_nodes(self) -> list[NodeRecord]:
         return self._read(sessions.list_nodes)
 
-    async def insert_session(self, session: bytes, node: bytes, name: str) -> None:
-        await self._write(sessions.insert_session, session, node, name)
+    async def insert_session(self, session: bytes, node: bytes, name: str, info: WorkerInfo | None = None) -> None:
+        await self._write(sessions.insert_session, session, node, name, info)
+
+    async def list_sessions(self) -> list[SessionRecord]:
+        return self._read(sessions.list_sessions)
+
+    async def find_session(self, job: bytes) -> bytes | None:
+        return self._read(sessions.find_session, job)
 
     async def end_sessions(self, ended: Sequence[bytes]) -> None:
         await self._write(sessions.end_sessions, ended)
@@ -204,6 +216,9 @@ class SqliteStore:
 
     async def list_limits(self) -> dict[str, Limit]:
         return self._read(catalog.list_limits)
+
+    async def read_limit_uses(self, limits: Sequence[tuple[str, str]]) -> list[LimitUse]:
+        return self._read(dispatch.read_limit_uses, limits, self.clock.now())
 
     # schedules
 

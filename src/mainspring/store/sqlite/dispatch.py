@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from msgspec import structs
 
 from mainspring.core.timer import SECOND, Micros
-from mainspring.store.contract import Assigned, Pick, Ready, Spec, Stream
+from mainspring.store.contract import Assigned, LimitUse, Pick, Ready, Spec, Stream
 from mainspring.store.sqlite.database import Q, Reader
-from mainspring.store.sqlite.jobs import array
+from mainspring.store.sqlite.jobs import EVERY_BYTE, array
 from mainspring.store.sqlite.writer import Tx
 
 _FIRST = (-(1 << 63), b"")
@@ -83,19 +83,14 @@ def _gone(tx: Tx, jobs: list[Ready]) -> set[bytes]:
 def _write(tx: Tx, picks: list[Pick]) -> bool:
     """pending -> assigned for all jobs of all picks; False, with some written, if one of them was not pending."""
     for attempt, ids in _by_attempt(job for pick in picks for job in pick.jobs).items():
-        tx.execute(Q["assign_jobs"], (array(ids), tx.now, attempt))
+        bound = array(ids)
+        tx.execute(Q["assign_jobs"], (bound, tx.now, attempt))
         if tx.connection.changes() != len(ids):
             return False
-    live: dict[tuple[bytes, int], list[bytes]] = {}
+        tx.execute(Q["assigned_ready"], (bound, tx.partitions, EVERY_BYTE))
     for pick in picks:
-        ranks = [job.rank for job in pick.jobs]
-        if ranks:
-            ids = array(job.job for job in pick.jobs)
-            tx.execute(Q["assigned_ready"], (ids, *pick.stream, ranks[0], ranks[-1]))
-        for attempt, jobs in _by_attempt(pick.jobs).items():
-            live.setdefault((pick.session, attempt), []).extend(jobs)
-    for (session, attempt), jobs in live.items():
-        tx.execute(Q["insert_live"], (array(jobs), session, attempt + 1))
+        for attempt, ids in _by_attempt(pick.jobs).items():
+            tx.execute(Q["insert_live"], (array(ids), pick.session, attempt + 1))
     return True
 
 
@@ -117,18 +112,31 @@ def _admitted(tx: Tx, pick: Pick) -> tuple[int, Micros | None]:
         if concurrency is not None:
             free = min(free, concurrency - tx.execute(Q["count_held"], (name, key)).get)
         if rate is not None:
-            tokens, next_at = _tokens(tx, name, key, rate, burst)
+            tokens, next_at = _tokens(tx, tx.now, name, key, rate, burst)
             free = min(free, tokens)
             if free == tokens:
                 until = next_at
     return max(free, 0), until
 
 
-def _tokens(tx: Tx, name: str, key: str, rate: float, burst: int) -> tuple[int, Micros]:
+def read_limit_uses(connection: Reader, limits: Sequence[tuple[str, str]], now: Micros) -> list[LimitUse]:
+    return [_limit_use(connection, name, key, now) for name, key in limits]
+
+
+def _limit_use(connection: Reader, name: str, key: str, now: Micros) -> LimitUse:
+    held = connection.execute(Q["count_held"], (name, key)).get
+    rule = connection.execute(Q["read_limit"], (name,)).fetchone()
+    if rule is None or rule[1] is None:
+        return LimitUse(held, None)
+    tokens, next_at = _tokens(connection, now, name, key, rule[1], rule[2])
+    return LimitUse(held, None if tokens else next_at)
+
+
+def _tokens(connection: Reader, now: Micros, name: str, key: str, rate: float, burst: int) -> tuple[int, Micros]:
     """Starts that the rate allows at this moment, and when one more will be allowed (a leaky bucket kept as one time)."""
     interval = SECOND / rate
-    next_free_at = max(tx.execute(Q["read_limit_state"], (name, key)).get or 0, tx.now)
-    behind = (next_free_at - tx.now) / interval
+    next_free_at = max(connection.execute(Q["read_limit_state"], (name, key)).get or 0, now)
+    behind = (next_free_at - now) / interval
     tokens = max(0, int(burst - behind))
     return tokens, int(next_free_at + (tokens + 1 - burst) * interval) + 1
 

@@ -15,12 +15,12 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-import structlog
 from msgspec import DecodeError, ValidationError, json
 
+from mainspring.runtime.log import get_logger
 from mainspring.store.contract import Hint
 
-_log = structlog.get_logger("mainspring.store")
+_log = get_logger("mainspring.store")
 
 _MAX_STREAMS = 200  # a longer list of streams is sent as "look at all of them"
 _MAX_DATAGRAM = 65_536

@@ -165,6 +165,10 @@ def read_failures(connection: Reader, job: bytes) -> list[AttemptFailure]:
     return [AttemptFailure(attempt, at, Failure(*rest)) for attempt, at, *rest in rows]
 
 
+def list_parents(connection: Reader, job: bytes, limit: int) -> list[bytes]:
+    return [row[0] for row in connection.execute(Q["list_parents"], (job, limit))]
+
+
 class Row(Struct):
     """What a change of one job is decided by."""
 

@@ -36,6 +36,9 @@ delete from edge where parent in (select value from carray(?1))
 -- name: drop_edges
 delete from edge where child = ?
 
+-- name: list_parents
+select parent from edge where child = ? order by parent limit ?
+
 -- name: count_parents
 select count(*) from edge where child = ?
 
@@ -171,8 +174,10 @@ where id in (select value from carray(?1)) and state = 'pending' and attempt = ?
 select id from job where id in (select value from carray(?1)) and state = 'pending' and attempt = ?2
 
 -- name: assigned_ready
--- Picks are the first of their stream, so the range of ranks holds little else.
-delete from ready where partition = ?2 and band = ?3 and lane = ?4 and rank between ?5 and ?6 and job in (select value from carray(?1))
+-- A job's row says where its ready row is, so one statement serves any number of streams; ?3 is every byte in order.
+delete from ready where (partition, band, lane, rank, job) in (
+  select (((instr(?3, substr(id, 7, 1)) - 1 & 15) << 8) + instr(?3, substr(id, 8, 1)) - 1) * ?2 / 4096, band, lane, rank, id
+  from job where id in (select value from carray(?1)))
 
 -- name: insert_live
 insert into live (session, job, attempt) select ?2, value, ?3 from carray(?1)
@@ -253,7 +258,15 @@ update partition set node = ?2 where number = ?1
 insert into partition (number) values (?)
 
 -- name: insert_session
-insert into session (id, node, name, started_at) select ?, id, ?, ? from node where id = ? and ended_at is null
+insert into session (id, node, name, info, started_at) select ?, id, ?, ?, ? from node where id = ? and ended_at is null
+
+-- name: list_sessions
+select s.id, s.node, s.name, s.started_at, s.info, (select count(*) from live where live.session = s.id)
+from session s where s.ended_at is null order by s.started_at, s.id
+
+-- name: find_session
+-- A step per session, not per live job.
+select l.session from session s join live l on l.session = s.id and l.job = ?
 
 -- name: end_session
 update session set ended_at = ? where id = ? and ended_at is null

@@ -2,12 +2,17 @@
 
 from collections.abc import Sequence
 
+from msgspec import json
+
 from mainspring.core.partition import fair_share
 from mainspring.core.timer import seconds
 from mainspring.errors import StoreError
-from mainspring.store.contract import NodeRecord
+from mainspring.store.contract import NodeRecord, SessionRecord
 from mainspring.store.sqlite.database import Q, Reader
 from mainspring.store.sqlite.writer import Tx
+from mainspring.wire import WorkerInfo
+
+_decode_info = json.Decoder(WorkerInfo).decode
 
 
 def insert_node(tx: Tx, node: bytes, name: str, lease_s: float) -> None:
@@ -43,10 +48,24 @@ def list_nodes(connection: Reader) -> list[NodeRecord]:
     return [NodeRecord(*row) for row in connection.execute(Q["list_nodes"])]
 
 
-def insert_session(tx: Tx, session: bytes, node: bytes, name: str) -> None:
-    tx.execute(Q["insert_session"], (session, name, tx.now, node))
+def insert_session(tx: Tx, session: bytes, node: bytes, name: str, info: WorkerInfo | None) -> None:
+    said = None if info is None else json.encode(info)
+    tx.execute(Q["insert_session"], (session, name, said, tx.now, node))
     if tx.connection.changes() != 1:
         raise StoreError("the node of this worker has ended: register again")
+
+
+def list_sessions(connection: Reader) -> list[SessionRecord]:
+    rows = connection.execute(Q["list_sessions"])
+    return [
+        SessionRecord(id_, node, name, started_at, None if info is None else _decode_info(info), live)
+        for id_, node, name, started_at, info, live in rows
+    ]
+
+
+def find_session(connection: Reader, job: bytes) -> bytes | None:
+    row = connection.execute(Q["find_session"], (job,)).fetchone()
+    return None if row is None else bytes(row[0])
 
 
 def end_sessions(tx: Tx, sessions: Sequence[bytes]) -> None:

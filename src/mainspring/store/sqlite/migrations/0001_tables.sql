@@ -174,6 +174,7 @@ create table session (
   id blob primary key,
   node blob not null,
   name text not null,
+  info blob,
   started_at integer not null,
   ended_at integer
 ) without rowid;

@@ -1,0 +1,35 @@
+"""The options that many commands share, each spelled and described once."""
+
+from typing import Annotated
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.", show_default=False)]
+
+StoreUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help="The store, such as sqlite:///jobs.db; else MAINSPRING_STORE, else sqlite:///mainspring.db.",
+        show_default=False,
+    ),
+]
+
+AppStoreUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--store", metavar="URL", help="Use this store instead of the application's own.", show_default=False
+    ),
+]
+
+Tenant = Annotated[str, typer.Option(metavar="NAME", help="The tenant whose things are meant.")]
+
+JobId = Annotated[str, typer.Argument(metavar="ID", help="The job's id.", show_default=False)]
+
+JobIds = Annotated[list[str], typer.Argument(metavar="ID...", help="The jobs' ids.", show_default=False)]
+
+WaitTimeout = Annotated[
+    str | None,
+    typer.Option(metavar="DURATION", help="Give up waiting after this long (exit code 4).", show_default=False),
+]

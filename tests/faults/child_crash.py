@@ -1,0 +1,138 @@
+"""A life of an application in which every verb of the store is used, under a clock driven by hand; it ends at one step.
+
+What was acknowledged is written down outside, one line each, as soon as the answer is there.
+"""
+
+import asyncio
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from msgspec import Struct, json
+
+from faults import crash, scene
+from faults.scene import Jobs, make_jobs
+from mainspring import App, Context
+from mainspring.core.schedule import parse_rule
+from mainspring.execute.worker import Worker
+from mainspring.sweep.ticker import Definition
+from mainspring.testing import ManualNode
+
+STARTED = datetime(2030, 1, 1, tzinfo=UTC)  # the life before, of which the store has some old and some cut-off jobs
+LIVED = STARTED + timedelta(days=8)  # what ended in the life before is past its retention now
+RECOVERED = LIVED + timedelta(minutes=10)
+
+_BEAT_S = 0.02
+
+
+class Config(Struct):
+    store: str
+    folder: str
+    acks: str
+    step: str | None = None
+    point: str = ""
+    nth: int = 1
+    seed: bool = False
+
+
+@contextlib.asynccontextmanager
+async def node_at(app: App, folder: Path, now: datetime) -> AsyncIterator[ManualNode]:
+    """The public manual node, on a folder that outlives it."""
+    Worker.__init__.__kwdefaults__["heartbeat_s"] = _BEAT_S
+    with patch.object(tempfile, "mkdtemp", lambda **_: str(folder)), patch("shutil.rmtree"):
+        async with ManualNode(app, now=now) as node:
+            yield node
+
+
+def declare(jobs: Jobs) -> Jobs:
+    """What this life declares beside the kinds."""
+    app = jobs.app
+    app.queue("narrow", concurrency=1)
+    app.schedule("* * * * *", name="minutely", arguments={"number": 0}, catch_up="all", overlap="allow")(jobs.quick)
+
+    async def seen_running(ctx: Context) -> None:
+        """Outlives a report interval: runs until the store says so."""
+        scene.record(ctx)
+        while (await app.get(ctx.job_id).status()).state != "running":  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+    jobs.seen_running = app.job()(seen_running)  # type: ignore[attr-defined]
+    return jobs
+
+
+class Life:
+    """One life; `acks` remembers what was promised."""
+
+    def __init__(self, jobs: Jobs, acks: str) -> None:
+        self._jobs = jobs
+        self._app = jobs.app
+        self._acks = acks
+
+    def acknowledged(self, what: str, *ids: str) -> None:
+        for id_ in ids:
+            scene.append(self._acks, f"{what} {id_}")
+
+    async def submit(self, *drafts: Any, what: str = "submit") -> list[Any]:
+        submitted = await self._app.submit_many(drafts)
+        self.acknowledged(what, *(job.id for job in submitted))
+        return submitted
+
+    async def before(self, folder: Path) -> None:
+        """Some jobs end, two are running when the process ends."""
+        async with node_at(self._app, folder, STARTED) as node:
+            await self.submit(*(self._jobs.quick.job(n) for n in range(3)))
+            await node.tick()
+            await self.submit(*(self._jobs.gated.job(str(folder / "over")) for _ in range(2)))
+            await node.node.tick()
+            while len(Path(os.environ["FAULTS_LOG"]).read_text().splitlines()) < 5:  # noqa: ASYNC110, ASYNC240
+                await asyncio.sleep(0.005)
+            os._exit(crash.CRASHED)
+
+    async def live(self, folder: Path) -> None:
+        jobs = self._jobs
+        async with node_at(self._app, folder, LIVED) as node:
+            self.acknowledged("started", "node")
+            await self.submit(*(jobs.quick.job(n) for n in range(3)), jobs.quick_thread.job(3))
+            await self.submit(jobs.quick.options(key="once").job(4))
+            await self.submit(jobs.flaky.job(), jobs.seen_running.job())  # type: ignore[attr-defined]
+            await self.submit(*(jobs.quick.options(queue="narrow").job(n) for n in range(2)))
+            later = await self.submit(*(jobs.quick.options(delay="30s").job(n) for n in range(2)))
+            (away,) = await self.submit(jobs.quick.options(delay="5m").job(5), what="away")
+            (back,) = await self.submit(jobs.quick.options(delay="5m").job(6), what="back")
+            assert await self._app.store.reprioritise_jobs([later[0].key], 9) == ["pending"]
+            assert await away.cancel()
+            self.acknowledged("cancel", away.id)
+            assert await back.cancel()
+            self.acknowledged("cancel", back.id)
+            assert await self._app.store.retry_jobs([back.key]) == ["pending"]
+            self.acknowledged("retry", back.id)
+            await node.tick()
+            await self._schedule()
+            await node.advance("3m")
+
+    async def _schedule(self) -> None:
+        definition = Definition(parse_rule(cron="0 0 1 1 *"), "quick", '{"number":0}')
+        await self._app.schedules.create("yearly", definition)
+        self.acknowledged("create", "yearly")
+        await self._app.schedules.delete("yearly")
+        self.acknowledged("delete", "yearly")
+
+
+def main(config: Config) -> None:
+    if config.step is not None:
+        crash.end_at(config.step, config.point, config.nth)
+    jobs, folder = make_jobs(config.store), Path(config.folder)
+    if config.seed:
+        asyncio.run(Life(jobs, config.acks).before(folder))
+    else:
+        asyncio.run(Life(declare(jobs), config.acks).live(folder))
+
+
+if __name__ == "__main__":
+    main(json.decode(sys.argv[1], type=Config))

@@ -1,0 +1,39 @@
+"""A process that runs the application until it is told to stop. Says `ready` when work has begun."""
+
+import sys
+
+from msgspec import Struct, json
+
+from faults import timing
+from faults.scene import make_jobs
+
+
+class Config(Struct):
+    store: str
+    lease_s: float | None = None
+    slots: int = 50
+    grace_s: float = 5.0
+    everywhere: bool = True  # serve every kind, also `only_here`
+    slow_looks: bool = False
+    every_second: bool = False  # declare a schedule that fires every second
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main(config: Config) -> None:
+    if config.lease_s is not None:
+        timing.shorten_lease(config.lease_s)
+    if config.slow_looks:
+        timing.slow_looks()
+    jobs = make_jobs(config.store, everywhere=config.everywhere)
+    if config.every_second:
+        tick = jobs.app.schedule("* * * * * *", name="tick", arguments={"number": 0}, catch_up="all", overlap="allow")
+        tick(jobs.quick)
+    jobs.app.sync.run(slots=config.slots, grace=config.grace_s, ready=lambda: say("ready"))
+
+
+if __name__ == "__main__":
+    main(json.decode(sys.argv[1], type=Config))

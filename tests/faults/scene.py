@@ -1,0 +1,126 @@
+"""The application that every process of these tests runs, and the effect log it keeps outside of Mainspring.
+
+Each run of a job appends one line: job, attempt, process, time. `O_APPEND` makes a line one indivisible write, so the log is
+whole whatever happens to the process, and what it says cannot be wrong in the same way as the store.
+"""
+
+import asyncio
+import ctypes
+import os
+import time
+from pathlib import Path
+
+from mainspring import App, Context
+from mainspring.runtime.clock import Clock
+
+
+def append(path: str, line: str) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(file, f"{line}\n".encode())
+    finally:
+        os.close(file)
+
+
+def record(ctx: Context) -> None:
+    append(os.environ["FAULTS_LOG"], f"{ctx.job_id} {ctx.attempt} {os.getpid()} {time.monotonic_ns()}")
+
+
+async def quick(ctx: Context, number: int) -> int:
+    """Does its work at once."""
+    record(ctx)
+    return os.getpid()
+
+
+def quick_thread(ctx: Context, number: int) -> int:
+    record(ctx)
+    return os.getpid()
+
+
+async def nap(ctx: Context, seconds: float) -> int:
+    record(ctx)
+    await asyncio.sleep(seconds)
+    return os.getpid()
+
+
+def nap_thread(ctx: Context, seconds: float) -> int:
+    """A function in a thread, which nobody can stop."""
+    record(ctx)
+    time.sleep(seconds)
+    return os.getpid()
+
+
+def nap_process(ctx: Context, seconds: float) -> int:
+    """In a process of its own, deaf to every request."""
+    record(ctx)
+    time.sleep(seconds)
+    return os.getpid()
+
+
+async def gated(ctx: Context, gate: str) -> int:
+    """Runs until somebody makes the file `gate`."""
+    record(ctx)
+    while not Path(gate).exists():  # noqa: ASYNC110, ASYNC240  (another process makes it)
+        await asyncio.sleep(0.01)
+    return os.getpid()
+
+
+async def hog(ctx: Context, seconds: float) -> int:
+    """Blocks the event loop, as users' code does by mistake."""
+    record(ctx)
+    time.sleep(seconds)  # noqa: ASYNC251
+    return os.getpid()
+
+
+async def flaky(ctx: Context) -> int:
+    """Fails once."""
+    record(ctx)
+    if ctx.failures == 0:
+        raise RuntimeError("the first try fails")
+    return os.getpid()
+
+
+async def only_here(ctx: Context, number: int) -> int:
+    """A kind that not every worker serves."""
+    record(ctx)
+    return os.getpid()
+
+
+def segfault(ctx: Context) -> None:
+    record(ctx)
+    ctypes.string_at(0)
+
+
+def exit_hard(ctx: Context) -> None:
+    record(ctx)
+    os._exit(7)
+
+
+def hang(ctx: Context) -> None:
+    record(ctx)
+    while True:
+        time.sleep(60)
+
+
+class Jobs:
+    """The kinds of an app, each under its name."""
+
+    def __init__(self, app: App, *, everywhere: bool = True) -> None:
+        self.app = app
+        self.quick = app.job()(quick)
+        self.quick_thread = app.job()(quick_thread)
+        self.nap = app.job()(nap)
+        self.nap_thread = app.job()(nap_thread)
+        self.nap_process = app.job(pool="process")(nap_process)
+        self.gated = app.job()(gated)
+        self.hog = app.job()(hog)
+        self.flaky = app.job(retries=1, backoff="1s")(flaky)
+        self.segfault = app.job(pool="process", retries=0)(segfault)
+        self.exit_hard = app.job(pool="process", retries=0)(exit_hard)
+        self.hang = app.job(pool="process", retries=0, timeout="300ms")(hang)
+        if everywhere:
+            self.only_here = app.job()(only_here)
+
+
+def make_jobs(store: str, clock: Clock | None = None, *, everywhere: bool = True) -> Jobs:
+    return Jobs(App(store, clock=clock), everywhere=everywhere)

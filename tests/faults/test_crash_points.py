@@ -1,0 +1,123 @@
+"""The process ends at every named step, the next one finds everything that was acknowledged and finishes it."""
+
+import asyncio
+import shutil
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from faults import crash
+from faults.child_crash import LIVED, RECOVERED, declare, node_at
+from faults.harness import Site, check_effects, check_tables
+
+from mainspring.core.partition import format_id
+from mainspring.core.timer import SECOND, to_micros
+
+_VERBS = crash.writing_verbs()
+_FLOW = ("insert_jobs", "ripen_timers", "assign_jobs", "settle_attempts", "fire_schedules", "renew_lease")
+_POINTS = [
+    *((verb, point, 1) for verb in _VERBS for point in crash.STORE_POINTS),
+    *((verb, point, 2) for verb in _FLOW for point in crash.STORE_POINTS),
+    *(("job", point, nth) for point in crash.JOB_POINTS for nth in (1, 4)),
+    *(("open", point, 1) for point in crash.OPEN_POINTS),
+]
+
+
+Acks = dict[str, set[str]]  # what was promised before the process ended: verb -> ids
+
+
+@pytest.fixture(scope="module")
+def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """The store as a process left it that ended while jobs ran."""
+    site = _site(tmp_path_factory.mktemp("past"))
+    child = site.start("child_crash", folder=str(site.folder), acks=str(site.folder / "acks"), seed=True)
+    assert child.wait() == crash.CRASHED, child.errors()
+    (site.folder / "over").touch()
+    yield site
+    site.close()
+
+
+def test_the_list_of_steps_is_found_in_the_code() -> None:
+    assert set(_FLOW) < set(_VERBS)
+    assert not {"close", "subscribe", "read_jobs", "list_jobs"} & set(_VERBS)
+    assert len(_VERBS) >= 20
+
+
+@pytest.mark.parametrize(("step", "point", "nth"), _POINTS, ids=lambda value: str(value).replace(" ", "-"))
+def test_nothing_acknowledged_is_lost(
+    step: str, point: str, nth: int, past: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if step != "open":
+        for name in ("test.db", "test.db-wal", "effects.log", "acks"):
+            if (past.folder / name).exists():
+                shutil.copy(past.folder / name, tmp_path / name)
+    site = _site(tmp_path)
+    monkeypatch.setenv("FAULTS_LOG", str(site.log))
+    acks = tmp_path / "acks"
+    child = site.start("child_crash", folder=str(tmp_path), acks=str(acks), step=step, point=point, nth=nth)
+    try:
+        code = child.wait()
+    finally:
+        child.close()
+    assert code == crash.CRASHED, f"child_crash never reaches {step} {point!r}: let it use that verb. {child.errors()}"
+
+    asyncio.run(_recover(site))
+
+    promised, old = _read_acks(acks), _read_acks(past.folder / "acks")["submit"]
+    check_tables(site)
+    _check_states(site, promised, old, step)
+    _check_occurrences(site, promised)
+    tally = check_effects(site, promised["submit"])
+    assert tally.unexplained <= len(old), "only jobs that were pruned since may have been repeated without a record"
+
+
+async def _recover(site: Site) -> None:
+    """The next process: it waits for no lease, because its clock is later than that."""
+    jobs = declare(site.jobs())
+    async with node_at(jobs.app, site.folder, RECOVERED) as node:
+        await node.advance("5m")
+        once = await jobs.quick.options(key="once").submit(4)
+        await node.tick()
+        assert (await once.status()).state == "completed"
+
+
+def _site(folder: Path) -> Site:
+    return Site(folder, folder / "test.db")
+
+
+def _read_acks(path: Path) -> Acks:
+    acks: Acks = defaultdict(set)
+    for line in path.read_text().splitlines() if path.exists() else ():
+        verb, id_ = line.split()
+        acks[verb].add(id_)
+    return acks
+
+
+def _check_states(site: Site, promised: Acks, old: set[str], step: str) -> None:
+    stored = {format_id(id_): state for id_, state in site.rows("select id, state from job")}
+    for id_ in promised["submit"]:
+        state = stored.get(id_, "pruned" if id_ in old else "lost")
+        assert state in ("completed", "pruned"), f"{id_} is {state}"
+    for id_ in promised["away"]:  # cancelled, perhaps without an answer
+        allowed = {"cancelled"} if id_ in promised["cancel"] else {"cancelled", "completed"}
+        assert stored.get(id_) in allowed
+    for id_ in promised["back"]:  # cancelled and replayed, perhaps without an answer
+        assert stored.get(id_) in ({"completed"} if promised["retry"] else {"cancelled", "completed"})
+    yearly = site.value("select count(*) from schedule where name = 'yearly'")
+    assert yearly == 0 or not promised["delete"]
+    assert yearly == 1 or not promised["create"] or promised["delete"] or step == "delete_schedules"
+
+
+def _check_occurrences(site: Site, promised: Acks) -> None:
+    """One job per occurrence: every minute from the first to the watermark, none twice, none left out."""
+    made = "select s.options ->> '$.occurrence_at' at from spec s join job j on j.id = s.job where at is not null order by at"
+    times = [int(at) for (at,) in site.rows(made)]
+    assert [later - earlier for earlier, later in pairwise(times)] == [60 * SECOND] * (len(times) - 1)
+    assert times[-1] == site.value("select watermark_at from schedule where name = 'minutely'")
+    assert times[-1] == to_micros("end", RECOVERED + timedelta(minutes=5))
+    if promised["started"]:
+        assert times[0] == to_micros("first", LIVED + timedelta(minutes=1))
+    assert site.value("select count(*) from missed") == 0
