@@ -1,26 +1,31 @@
 """Mainspring: durable jobs, timers and cron for Python applications.
 
-Start with `App`; the guides are in docs/.
+Start with `App`; the guides are in docs/. Names are loaded when they are first used, so that a process that only executes
+jobs (or only reads cron rules) does not load a database driver.
 """
 
-from mainspring.app import App, Job, JobStatus
-from mainspring.core.cron import Cron
-from mainspring.core.job import Resources
-from mainspring.core.lifecycle import State
-from mainspring.core.retry import Backoff
-from mainspring.errors import (
-    ConflictError,
-    CronError,
-    InvalidError,
-    JobCancelledError,
-    JobFailedError,
-    MainspringError,
-    NotFoundError,
-    StoreError,
-    StoreUnavailableError,
-)
-from mainspring.execute.context import Context
-from mainspring.execute.signals import Cancel, Retry, Snooze
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mainspring.app import App, Job, JobStatus
+    from mainspring.core.cron import Cron
+    from mainspring.core.job import Resources
+    from mainspring.core.lifecycle import State
+    from mainspring.core.retry import Backoff
+    from mainspring.errors import (
+        ConflictError,
+        CronError,
+        InvalidError,
+        JobCancelledError,
+        JobFailedError,
+        MainspringError,
+        NotFoundError,
+        StoreError,
+        StoreUnavailableError,
+    )
+    from mainspring.execute.context import Context
+    from mainspring.execute.signals import Cancel, Retry, Snooze
 
 __version__ = "0.1.0"
 
@@ -46,3 +51,26 @@ __all__ = [
     "StoreError",
     "StoreUnavailableError",
 ]
+
+_ROOMS = {
+    "app": ("App", "Job", "JobStatus"),
+    "core.cron": ("Cron",),
+    "core.job": ("Resources",),
+    "core.lifecycle": ("State",),
+    "core.retry": ("Backoff",),
+    "execute.context": ("Context",),
+    "execute.signals": ("Cancel", "Retry", "Snooze"),
+}
+_HOMES = {name: room for room, names in _ROOMS.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'mainspring' has no attribute {name!r}")
+    value = getattr(import_module(f"mainspring.{_HOMES.get(name, 'errors')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

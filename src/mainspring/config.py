@@ -32,7 +32,7 @@ class RunSettings(Struct, frozen=True):
 
 def store_url(given: str | None, environ: Mapping[str, str] = os.environ) -> str:
     url = given if given is not None else environ.get("MAINSPRING_STORE", DEFAULT_STORE)
-    if not isinstance(url, str) or not url.startswith("sqlite:"):
+    if not isinstance(url, str) or not url.startswith("sqlite:///"):
         raise InvalidError("store", f"{url!r} is not a store; use sqlite:///FILE, for example {DEFAULT_STORE}")
     return url
 

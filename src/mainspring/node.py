@@ -10,8 +10,10 @@ import secrets
 import socket
 from collections.abc import Iterable
 
+from mainspring.dispatch.canceller import Canceller
 from mainspring.dispatch.desk import Desk
 from mainspring.dispatch.dispatcher import Dispatcher
+from mainspring.errors import StoreError
 from mainspring.runtime.gauges import Gauges
 from mainspring.runtime.log import get_logger
 from mainspring.runtime.service import Service
@@ -25,6 +27,8 @@ from mainspring.sweep.ticker import Ticker
 
 _log = get_logger("mainspring.node")
 
+_RETRY_S = 1.0
+
 
 class Node:
     """All parts of one node over one store. `start` runs them; tests call `tick` instead."""
@@ -36,6 +40,7 @@ class Node:
         self._keep_s, self._keep_failed_s = keep_s, keep_failed_s
         self._loop = asyncio.get_running_loop()
         self._restarting: asyncio.Task[None] | None = None
+        self._leaving = False
         clock = store.clock
         self.sweeper = Sweeper(store, clock, gauges)
         self.ticker = Ticker(store, clock, gauges)
@@ -45,7 +50,8 @@ class Node:
         self.desk.dispatcher = self.dispatcher
         self.rescuer = Rescuer(store, gauges, self.desk.end_silent)
         self.ownership = Ownership(store, self._own)
-        parts = (self.ownership, self.sweeper, self.ticker, self.rescuer, self.pruner, self.dispatcher)
+        self.canceller = Canceller(self.desk)
+        parts = (self.ownership, self.sweeper, self.ticker, self.rescuer, self.pruner, self.canceller, self.dispatcher)
         self._services = {part.name: Service(part) for part in parts}
 
     async def join(self) -> None:
@@ -66,6 +72,7 @@ class Node:
 
     async def stop(self) -> None:
         """After the workers have left: hand everything over at once instead of letting the lease run out."""
+        self._leaving = True
         if self._restarting is not None:
             await self._restarting
         self._heartbeat.stop()
@@ -75,13 +82,14 @@ class Node:
     async def leave(self) -> None:
         self._unsubscribe()
         await self.store.end_nodes(self.id)
-        await self.store.rescue_attempts(1_000_000)
+        await self.rescuer.run_once()
 
     async def tick(self) -> None:
         """Everything that is due, once, in the order of the flow: for tests with a manual clock."""
         self.store.renew_lease(self.id, LEASE_S, lambda _: None)
-        for part in (self.ownership, self.ticker, self.sweeper, self.rescuer, self.pruner):
-            await part.run_once()
+        for part in (self.ownership, self.ticker, self.sweeper, self.rescuer, self.pruner, self.canceller):
+            while await part.run_once() == 0:
+                pass
         await self.dispatcher.run_once()
 
     async def _stop_services(self) -> None:
@@ -93,6 +101,7 @@ class Node:
         self.sweeper.own(owned)
         self.dispatcher.own(owned)
         self._services["sweeper"].wake()
+        self._services["rescuer"].wake()  # a share that grows is often that of a node that died
         self._wake_dispatcher()
 
     def _wake_dispatcher(self) -> None:
@@ -107,7 +116,7 @@ class Node:
                 if self.ticker.hear(hint):
                     self._services["ticker"].wake()
             case "cancel":
-                self._loop.create_task(self.desk.tell_cancels())
+                self._services["canceller"].wake()
             case _:
                 self.dispatcher.hear(hint)
                 self._wake_dispatcher()
@@ -117,12 +126,20 @@ class Node:
         self._loop.call_soon_threadsafe(self._restart)
 
     def _restart(self) -> None:
-        self._restarting = self._loop.create_task(self._start_again())
+        if not self._leaving:
+            self._restarting = self._loop.create_task(self._start_again())
 
     async def _start_again(self) -> None:
         _log.warning("starting again under a new node id", node=self.id.hex())
         await self._stop_services()
         self._unsubscribe()
+        self._unsubscribe = lambda: None
         self.desk.abandon()
-        await self.start()
+        while not self._leaving:
+            try:
+                await self.start()
+                break
+            except StoreError as error:
+                _log.warning("cannot start again yet", error=str(error), again_in_s=_RETRY_S)
+                await asyncio.sleep(_RETRY_S)
         self._restarting = None

@@ -33,12 +33,22 @@ class Submitter:
 
     async def submit(self, drafts: Sequence[Draft]) -> list[Inserted]:
         """One answer per draft, in order. A key that belongs to a different job is a `ConflictError`, and the rest is submitted."""
+        answers = await (self._insert(drafts) if len(drafts) <= CHUNK else self._insert_many(drafts))
+        for draft, answer in zip(drafts, answers, strict=True):
+            if answer.conflict:
+                key = draft.options.key
+                raise ConflictError(
+                    f"key: {key!r} belongs to a job with another kind or other arguments; use another key"
+                )
+        return answers
+
+    async def _insert_many(self, drafts: Sequence[Draft]) -> list[Inserted]:
+        """While one chunk commits, the next ones are made."""
         answers: list[Inserted] = []
         flying: deque[asyncio.Task[list[Inserted]]] = deque()
         try:
             for start in range(0, len(drafts), CHUNK):
-                chunk = drafts[start : start + CHUNK]
-                flying.append(asyncio.create_task(self._insert(chunk)))
+                flying.append(asyncio.create_task(self._insert(drafts[start : start + CHUNK])))
                 await asyncio.sleep(0)
                 if len(flying) >= IN_FLIGHT:
                     answers += await flying.popleft()
@@ -46,10 +56,8 @@ class Submitter:
                 answers += await flying.popleft()
         except StoreUnavailableError as error:
             await asyncio.gather(*flying, return_exceptions=True)
-            raise StoreUnavailableError(
-                f"{error} ({len(answers)} of {len(drafts)} jobs were accepted before)"
-            ) from error
-        _refuse_conflicts(drafts, answers)
+            accepted = f"{len(answers)} of {len(drafts)} jobs were accepted before"
+            raise StoreUnavailableError(f"{error} ({accepted})") from error
         return answers
 
     async def _insert(self, drafts: Sequence[Draft]) -> list[Inserted]:
@@ -90,10 +98,3 @@ def _runs(drafts: Sequence[Draft]) -> Iterator[list[Draft]]:
         run.append(draft)
     if run:
         yield run
-
-
-def _refuse_conflicts(drafts: Sequence[Draft], answers: list[Inserted]) -> None:
-    conflicts = [draft for draft, answer in zip(drafts, answers, strict=True) if answer.conflict]
-    if conflicts:
-        key = conflicts[0].options.key
-        raise ConflictError(f"key: {key!r} belongs to a job with another kind or other arguments; use another key")

@@ -16,11 +16,10 @@ from unittest.mock import patch
 
 from msgspec import Struct, json
 
-from faults import crash, scene
+from faults import crash, scene, timing
 from faults.scene import Jobs, make_jobs
 from mainspring import App, Context
 from mainspring.core.schedule import parse_rule
-from mainspring.execute.worker import Worker
 from mainspring.sweep.ticker import Definition
 from mainspring.testing import ManualNode
 
@@ -44,7 +43,7 @@ class Config(Struct):
 @contextlib.asynccontextmanager
 async def node_at(app: App, folder: Path, now: datetime) -> AsyncIterator[ManualNode]:
     """The public manual node, on a folder that outlives it."""
-    Worker.__init__.__kwdefaults__["heartbeat_s"] = _BEAT_S
+    timing.set_heartbeat(_BEAT_S)
     with patch.object(tempfile, "mkdtemp", lambda **_: str(folder)), patch("shutil.rmtree"):
         async with ManualNode(app, now=now) as node:
             yield node

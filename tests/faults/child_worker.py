@@ -1,5 +1,6 @@
 """A process that runs the application until it is told to stop. Says `ready` when work has begun."""
 
+import os
 import sys
 
 from msgspec import Struct, json
@@ -16,11 +17,16 @@ class Config(Struct):
     everywhere: bool = True  # serve every kind, also `only_here`
     slow_looks: bool = False
     every_second: bool = False  # declare a schedule that fires every second
+    killer: bool = False  # serve a kind that ends its worker
+
+
+_TEST = os.dup(1)
+os.dup2(2, 1)  # whatever else is printed goes where nobody has to read it
 
 
 def say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+    """To the test."""
+    os.write(_TEST, f"{line}\n".encode())
 
 
 def main(config: Config) -> None:
@@ -32,6 +38,8 @@ def main(config: Config) -> None:
     if config.every_second:
         tick = jobs.app.schedule("* * * * * *", name="tick", arguments={"number": 0}, catch_up="all", overlap="allow")
         tick(jobs.quick)
+    if config.killer:
+        jobs.app.job(name="killer", pool="thread")(lambda: os._exit(9))
     jobs.app.sync.run(slots=config.slots, grace=config.grace_s, ready=lambda: say("ready"))
 
 

@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,6 +18,7 @@ from msgspec import json
 
 from faults.scene import Jobs, make_jobs
 from mainspring.core.partition import format_id
+from mainspring.core.timer import SECOND
 from mainspring.store.sqlite.database import connect
 
 T = TypeVar("T")
@@ -234,6 +236,18 @@ def check_effects(site: Site, acknowledged: Iterable[str]) -> Tally:
     return Tally(len(effects), len(effects) - len(runs), unexplained)
 
 
+def check_every_second(site: Site, schedule: str) -> int:
+    """Each second from a schedule's first to its last fired once or is recorded as missed; how many jobs it made."""
+    rows = site.rows("select occurrence_at from occurrence where schedule = ? order by 1", schedule)
+    made = "select count(*) from spec where options ->> '$.schedule' = ?"
+    assert site.value(made, schedule) == len(rows), "more than one job for an occurrence"
+    missed = site.rows("select first_at, last_at from missed where schedule = ?", schedule)
+    covered = sorted([(at, at) for (at,) in rows] + missed)
+    wrong = [(a, b) for a, b in pairwise(covered) if b[0] - a[1] != SECOND]
+    assert not wrong, f"{len(wrong)} gaps or repeats, such as {wrong[0]}"
+    return len(rows)
+
+
 def check_tables(site: Site) -> None:
     """Every waiting job waits in one place, every live one has one row, every ended one is listed once; counters fit."""
     for name, sql in _WRONG.items():
@@ -273,11 +287,11 @@ _WRONG = {
         "select 1 from cancel c left join job j on j.id = c.job where j.state is null or j.state not in ('assigned', 'running')"
     ),
     "an ended job that its schedule counts as active": (
-        "select 1 from active a left join job j on j.id = a.job where j.state is null or j.state in ('completed', 'failed', 'cancelled')"
+        "select 1 from active a left join job j on j.id = a.job "
+        "where j.state is null or j.state in ('completed', 'failed', 'cancelled')"
     ),
     "an occurrence whose job is gone": (
         "select 1 from occurrence o left join job j on j.id = o.job where j.id is null"
     ),
     "a claim whose job is gone": "select 1 from claim c left join job j on j.id = c.job where j.id is null",
 }
-

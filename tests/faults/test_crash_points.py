@@ -9,10 +9,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
 from faults import crash
 from faults.child_crash import LIVED, RECOVERED, declare, node_at
 from faults.harness import Site, check_effects, check_tables
-
 from mainspring.core.partition import format_id
 from mainspring.core.timer import SECOND, to_micros
 

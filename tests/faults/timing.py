@@ -16,9 +16,17 @@ def shorten_lease(lease_s: float) -> None:
         assert hasattr(module, "LEASE_S")
         module.LEASE_S = lease_s  # type: ignore[attr-defined]
     ownership.BEAT_S *= scale
+    ownership.LOOK_S *= scale
     rescuer.LOOK_S *= scale
+    set_heartbeat(3.0 * scale)
+
+
+def set_heartbeat(seconds: float) -> None:
+    """How often workers report."""
     defaults = Worker.__init__.__kwdefaults__
-    defaults["heartbeat_s"] *= scale
+    assert defaults is not None
+    assert "heartbeat_s" in defaults
+    defaults["heartbeat_s"] = seconds
 
 
 def slow_looks() -> None:

@@ -4,9 +4,11 @@ An app is made at import time and holds declarations only. `async with app` open
 cancelled. `app.run()` adds a node and a worker in this process, until stopped. Both may happen in any number of processes.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from functools import cached_property
-from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+from inspect import signature
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
 from msgspec import UNSET, json
 
@@ -20,7 +22,15 @@ from mainspring.app.schedules import ScheduleVerbs
 from mainspring.config import run_settings, store_url
 from mainspring.core.draft import Draft
 from mainspring.core.job import DEFAULT_TENANT, Limit, Resources
-from mainspring.core.options import Duration, check_name, parse_options, tenant_of
+from mainspring.core.options import (
+    Duration,
+    GivenOptions,
+    JobOptions,
+    check_labels,
+    check_name,
+    parse_options,
+    tenant_of,
+)
 from mainspring.core.partition import parse_id
 from mainspring.core.schedule import parse_rule
 from mainspring.errors import InvalidError, NotRunningError
@@ -85,18 +95,16 @@ class App:
         give_up_on: _ErrorTypes = (),
         concurrency: int | None = None,
         rate: str | None = None,
-        **options: Any,
+        **options: Unpack[GivenOptions],
     ) -> _JobDecorator:
         """Register a function as a kind of job.
 
         name: of the kind, else the function's. pool: "thread" (sync functions' default) or "process" for CPU work; async functions
         run in the event loop. retry_on, give_up_on: exception types to retry only, or never. concurrency, rate ("10/s", "100/m"):
-        limits over all workers, counted for each `limit_key` apart. Everything else: as in `.options(...)`.
+        limits over all workers, counted for each tenant and `limit_key` apart. Everything else: as in `.options(...)`.
         """
         defaults = parse_options(**options)
-        for field in ("key", "due"):
-            if getattr(defaults, field) is not UNSET:
-                raise InvalidError("delay/at" if field == "due" else field, "belongs to one submit: use .options(...)")
+        _refuse_once(defaults, "belongs to one submit: use .options(...)", unique=True)
         limit = parse_limit(concurrency, rate)
         if defaults.limit_key is not UNSET and limit == Limit():
             raise InvalidError("limit_key", "has no effect without concurrency= or rate=")
@@ -116,7 +124,7 @@ class App:
         *,
         name: str | None = None,
         arguments: dict[str, Any] | None = None,
-        options: dict[str, Any] | None = None,
+        options: GivenOptions | None = None,
         **rule: Any,
     ) -> Callable[[JobFunction[P, R]], JobFunction[P, R]]:
         """Run a job at the times of a cron rule; put it above `@app.job()`. `name`: of the schedule, else the kind's.
@@ -124,11 +132,13 @@ class App:
         arguments: what each job gets. options: as in `.options(...)`. Everything else is the rule: tz, dst, days, calendar,
         on_holiday, windows, overlap, catch_up, catch_up_cap, jitter, start_at, end_at, max_runs (see the schedules guide).
         """
+        _refuse_unknown(rule)
         parsed = parse_rule(cron=cron, **rule)
 
         def declare(function: JobFunction[P, R]) -> JobFunction[P, R]:
             if not isinstance(function, JobFunction):
                 raise InvalidError("schedule", "goes above @app.job(): put the decorators in that order")
+            _refuse_once(parse_options(**(options or {})), "a schedule's jobs come at its times: leave it out")
             draft = function.options(**(options or {})).job(**(arguments or {}))  # type: ignore[call-arg]
             definition = Definition(parsed, draft.kind, draft.arguments.decode(), draft.options)
             schedule = DeclaredSchedule(tenant_of(draft.options), check_name("name", name or draft.kind), definition)
@@ -142,10 +152,11 @@ class App:
     def queue(
         self, name: str, *, concurrency: int | None = None, rate: str | None = None, tenant: str = DEFAULT_TENANT
     ) -> None:
-        """Limit a queue over all workers: jobs at once, and starts per time ("10/s", "100/m", "1000/h")."""
+        """Limit a queue over all workers: jobs at once, and starts per time ("10/s", "100/m", "1000/h").
+
+        Without either, the limits that an earlier version of the code stored are removed.
+        """
         limit = parse_limit(concurrency, rate)
-        if limit == Limit():
-            raise InvalidError("queue", "has no effect without concurrency= or rate=")
         self._queues[f"{tenant}/{name}"] = QueueRecord(
             check_name("tenant", tenant), check_name("queue", name), False, limit
         )
@@ -173,6 +184,13 @@ class App:
     # opening
 
     async def __aenter__(self) -> "App":
+        loop = asyncio.get_running_loop()
+        if self._opened == 0:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise NotRunningError(
+                "the app is open in another event loop: `async with app` and `app.sync` exclude each other"
+            )
         if self._opened == 0:
             self._store = store = await SqliteStore.open(path_of(self.store_url), self.clock)
             self.waiter = Waiter(store)
@@ -249,7 +267,7 @@ class App:
         if self._running is not None:
             raise NotRunningError("this app runs already; one run per process")
         async with self:
-            self._running = Running(self, settings, frozenset(labels), resources)
+            self._running = Running(self, settings, check_labels(labels), resources)
             try:
                 await self._running.run(signals=signals, ready=ready)
             finally:
@@ -263,6 +281,20 @@ class App:
     @property
     def declared(self) -> tuple[Sequence[DeclaredKind], Sequence[QueueRecord], Sequence[DeclaredSchedule]]:
         return list(self._kinds.values()), list(self._queues.values()), list(self._schedules.values())
+
+
+def _refuse_once(options: JobOptions, why: str, *, unique: bool = False) -> None:
+    """Refuse what can be said of a single job only."""
+    for field, name in (("key", "key"), ("due", "delay/at"), ("unique_s", "unique")):
+        if getattr(options, field) is not UNSET and not (unique and field == "unique_s"):
+            raise InvalidError(name, why)
+
+
+def _refuse_unknown(rule: dict[str, Any]) -> None:
+    known = signature(parse_rule).parameters
+    for name in rule:
+        if name not in known:
+            raise InvalidError(name, f"is no part of a schedule's rule; there are {', '.join(known)}")
 
 
 def _types(given: _ErrorTypes | None) -> tuple[type[BaseException], ...] | None:

@@ -6,10 +6,11 @@ An event loop on a thread of its own does the work; every call here waits for on
 import asyncio
 import threading
 from collections.abc import Coroutine, Iterable
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
 
 from mainspring.app.handle import Job, JobStatus
 from mainspring.core.draft import Draft
+from mainspring.core.options import GivenOptions
 from mainspring.errors import NotRunningError
 from mainspring.runtime.loop import new_event_loop
 
@@ -96,7 +97,7 @@ class SyncFunction(Generic[P, R]):
     def submit(self, *args: P.args, **kwargs: P.kwargs) -> "SyncJob[R]":
         return SyncJob(self._app, self._app.call(self._function.submit(*args, **kwargs)))
 
-    def options(self, **options: Any) -> "SyncFunction[P, R]":
+    def options(self, **options: Unpack[GivenOptions]) -> "SyncFunction[P, R]":
         return SyncFunction(self._app, self._function.options(**options))
 
 

@@ -57,11 +57,12 @@ async def _put_queues(store: Store, queues: Iterable[QueueRecord]) -> None:
 
 
 async def _put_schedules(store: Store, declared: list[DeclaredSchedule]) -> list[str]:
-    stored = {record.id: record for record in await store.list_schedules()}
-    now = store.clock.now()
-    changed = [record for record in (_record(s, stored.get(s.id), now) for s in declared) if record is not None]
-    if changed:
-        await store.put_schedules(changed)
+    while True:
+        stored = {record.id: record for record in await store.list_schedules()}
+        now = store.clock.now()
+        changed = [record for record in (_record(s, stored.get(s.id), now) for s in declared) if record is not None]
+        if all(await store.put_schedules(changed)):
+            break  # else one has fired meanwhile: what was read of it is not so any more
     names = {schedule.id for schedule in declared}
     removed = [id_ for id_, record in stored.items() if record.origin == "code" and id_ not in names]
     for id_ in removed:

@@ -6,11 +6,11 @@ an argument; where it comes first, type checkers know that too.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
 
 from mainspring.app.handle import Job
 from mainspring.core.draft import Draft
-from mainspring.core.options import JobOptions, merged, parse_options
+from mainspring.core.options import GivenOptions, JobOptions, merged, parse_options
 from mainspring.execute.registry import Kind
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ class BoundFunction(Generic[P, R]):
         """A job to submit later, with `app.submit_many`."""
         return Draft(self.kind.name, self.kind.encode(args, kwargs), self._options)
 
-    def options(self, **options: Any) -> "BoundFunction[P, R]":
-        """The same function with other options; see `mainspring.core.options.parse_options` for all of them."""
+    def options(self, **options: Unpack[GivenOptions]) -> "BoundFunction[P, R]":
+        """The same function with other options; see `mainspring.core.options.GivenOptions` for all of them."""
         return BoundFunction(self._app, self.kind, merged(self._options, parse_options(**options)))
 
     @property

@@ -115,7 +115,7 @@ class Job(Generic[R]):
         if ended.state == State.FAILED:
             trace = failure.traceback if failure else None
             raise JobFailedError(f"job {self.id} failed ({ended.reason}){told}", reason=ended.reason, traceback=trace)
-        raise JobCancelledError(f"job {self.id} was cancelled ({ended.reason})", reason=ended.reason)
+        raise JobCancelledError(f"job {self.id} was cancelled ({ended.reason}){told}", reason=ended.reason)
 
 
 class Waiter:

@@ -77,7 +77,7 @@ def job_document(record: JobRecord, ended: Ended | None, failures: Sequence[Atte
 
 
 def failure_document(failed: AttemptFailure) -> Document:
-    return {"attempt": failed.attempt, "at": time(failed.at)} | to_builtins(failed.failure)
+    return {"attempt": failed.attempt, "at": time(failed.at), **to_builtins(failed.failure)}
 
 
 def end_document(job: bytes, ended: Ended) -> Document:

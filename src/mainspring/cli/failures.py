@@ -18,7 +18,8 @@ STORE = 3  # the store cannot be used
 TIMEOUT = 4  # waited in vain
 INTERRUPTED = 130  # Ctrl-C
 
-UsageError = typer.BadParameter.__mro__[1]  # Click's; which Click it is depends on Typer's version
+# Click's; which Click it is depends on Typer's version.
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 class AppError(MainspringError):
@@ -68,12 +69,14 @@ def exit_code(error: Exception) -> int | None:
     return None
 
 
-def usage_problem(error: Exception) -> str:
-    """Click's complaint as one line in our form, with the way to the help."""
-    if isinstance(error, typer.Abort):
-        return "stopped"
-    told = getattr(error, "format_message", lambda: str(error))()
-    text = clean(str(told), one_line=True).rstrip(".")
+def report_usage(error: Exception) -> int:
+    """Click's complaint as one line in our form, with the way to the help; answers the exit code."""
+    told = clean(str(getattr(error, "format_message", lambda: "stopped")()))
+    if type(error).__name__ == "NoArgsIsHelpError":  # nothing was asked for: the help is the answer
+        print(told)
+        return 0
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "mainspring"
-    return f"{text[:1].lower()}{text[1:]} (see `{path} --help`)"
+    text = clean(told, one_line=True).rstrip(".")
+    print(f"error: {text[:1].lower()}{text[1:]} (see `{path} --help`)", file=sys.stderr)
+    return USAGE

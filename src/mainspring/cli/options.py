@@ -18,9 +18,7 @@ StoreUrl = Annotated[
 
 AppStoreUrl = Annotated[
     str | None,
-    typer.Option(
-        "--store", metavar="URL", help="Use this store instead of the application's own.", show_default=False
-    ),
+    typer.Option("--store", metavar="URL", help="Use this store instead of the application's own.", show_default=False),
 ]
 
 Tenant = Annotated[str, typer.Option(metavar="NAME", help="The tenant whose things are meant.")]

@@ -43,8 +43,12 @@ class Output:
         if self.as_json:
             self.line(document)
             return
-        for part in view():
-            self.console.print(part)
+        if self.console.is_terminal:
+            self.console.print(*view(), sep="\n")
+            return
+        with self.console.capture() as capture:
+            self.console.print(*view(), sep="\n")
+        self.say("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
     def line(self, document: object) -> None:
         """One JSON document on one line, at once."""

@@ -33,7 +33,7 @@ def read_arguments(given: str) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise InvalidError(_FIELD, f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
     if not isinstance(value, dict):
-        raise InvalidError(_FIELD, f"expected a JSON object such as '{{\"to\": \"a@b.c\"}}', got {_named(value)}")
+        raise InvalidError(_FIELD, f'expected a JSON object such as \'{{"to": "a@b.c"}}\', got {_named(value)}')
     return value
 
 

@@ -4,6 +4,7 @@ Called by `main` and by tests. `run` answers an exit code and never lets a user'
 command that was asked for is imported; help and the documentation's test ask for all of them.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -11,7 +12,7 @@ from importlib.util import find_spec
 
 import typer
 
-from mainspring.cli.failures import FAILURE, INTERRUPTED, USAGE, UsageError, report, usage_problem
+from mainspring.cli.failures import FAILURE, INTERRUPTED, UsageError, report, report_usage
 
 # Command or group -> where it lives. The order is the order of the help.
 COMMANDS = {
@@ -30,7 +31,12 @@ COMMANDS = {
 def build(word: str | None = None) -> typer.Typer:
     """The command line, with the one command that `word` names, or with all of them."""
     app = typer.Typer(
-        name="mainspring", add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=_HELP
+        name="mainspring",
+        add_completion=False,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,  # plain help: it reads the same in a pipe, and Rich is not needed for it
+        help=_HELP,
     )
     app.callback()(_root)
     for name, place in COMMANDS.items():
@@ -50,19 +56,26 @@ def build(word: str | None = None) -> typer.Typer:
 def run(arguments: Sequence[str]) -> int:
     """Run one command; answers the exit code."""
     try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read our output has gone: `mainspring jobs list | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILURE
+    return code
+
+
+def _run(arguments: Sequence[str]) -> int:
+    try:
         _refuse_bad_text(arguments)
         words = [argument for argument in arguments if not argument.startswith("-")]
         command = typer.main.get_command(build(words[0] if words else None))
         answer = command.main(list(arguments), prog_name="mainspring", standalone_mode=False)
-        sys.stdout.flush()
     except (UsageError, typer.Abort) as error:
-        print(f"error: {usage_problem(error)}", file=sys.stderr)
-        return USAGE
+        return report_usage(error)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # whoever read our output has gone: `mainspring jobs list | head -1`
-        sys.stdout = None  # type: ignore[assignment]  # nothing may flush it any more
-        return FAILURE
+    except BrokenPipeError:
+        raise
     except Exception as error:
         return report(error)
     return answer if isinstance(answer, int) else 0
@@ -84,6 +97,6 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
 
 _HELP = """Durable jobs, timers and schedules.
 
-Start with `mainspring dev MODULE:APP`: it runs your application's jobs here and shows what happens. All other commands may
-be used beside it, from any terminal, on the same store.
+Start with `mainspring dev MODULE:APP`: it runs your application's jobs here and shows what happens. All other commands work
+beside it, from any terminal, on the same store.
 """

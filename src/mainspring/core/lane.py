@@ -41,6 +41,8 @@ class Lane(Struct, frozen=True):
 
 
 def rounded(needs: Resources) -> Resources:
-    """Needs as a class: CPU up to the next quarter, memory up to the next power of two, so that few lanes come of many jobs."""
-    memory = 1 << (needs.memory_mb - 1).bit_length() if needs.memory_mb else 0
-    return Resources(cpu=math.ceil(needs.cpu * 4) / 4, memory_mb=memory, gpu=needs.gpu)
+    """Needs as a class, so that few lanes come of many jobs: CPU up to the next quarter, memory up to the next of eight steps
+    between two powers of two."""
+    step = max(1, 1 << needs.memory_mb.bit_length() - 4) if needs.memory_mb >= 16 else 1
+    memory_mb = -(-needs.memory_mb // step) * step
+    return Resources(cpu=math.ceil(needs.cpu * 4) / 4, memory_mb=memory_mb, gpu=needs.gpu)

@@ -5,8 +5,9 @@ later overrides, field by field. Each check names its field. Relative times stay
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
+from typing import Any, TypedDict, Unpack
 
 from msgspec import UNSET, Struct, UnsetType, structs
 
@@ -58,30 +59,8 @@ class JobOptions(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_u
 NO_OPTIONS = JobOptions()
 
 
-def parse_options(
-    *,
-    queue: str | None = None,
-    tenant: str | None = None,
-    client: str | None = None,
-    priority: int | None = None,
-    complexity: int | None = None,
-    retries: int | None = None,
-    backoff: Duration | Backoff | None = None,
-    timeout: Duration | None = None,
-    delay: Duration | None = None,
-    at: datetime | None = None,
-    deadline: Duration | datetime | None = None,
-    start_by: Duration | datetime | None = None,
-    key: str | None = None,
-    unique: Duration | None = None,
-    limit_key: str | None = None,
-    tags: Iterable[str] | None = None,
-    labels: Iterable[str] | None = None,
-    cpu: float | None = None,
-    memory_mb: int | None = None,
-    gpu: int | None = None,
-) -> JobOptions:
-    """Check what a user said about a job.
+class GivenOptions(TypedDict, total=False):
+    """Options as a user gives them. None means: not said.
 
     queue, tenant, client: names. priority: 1-10, 10 first. complexity: 1-10, 10 the heaviest.
     retries: further tries after a failure. backoff: the first wait; it doubles. timeout: of one attempt, from its start.
@@ -91,30 +70,46 @@ def parse_options(
     limit_key: counts against the kind's limits apart from jobs with another key.
     tags: for people. labels: a worker must have all of them. cpu, memory_mb, gpu: what it needs of a worker.
     """
-    if delay is not None and at is not None:
-        raise InvalidError("delay", "cannot be used together with at; use one of them")
-    if key is not None and unique is not None:
-        raise InvalidError("unique", "cannot be used together with key; use one of them")
-    given = {
-        "queue": _optional(check_name, "queue", queue),
-        "tenant": _optional(check_name, "tenant", tenant),
-        "client": _optional(check_name, "client", client),
-        "priority": _optional(_scale, "priority", priority),
-        "complexity": _optional(_scale, "complexity", complexity),
-        "retries": _optional(_retries, "retries", retries),
-        "backoff": _optional(_backoff, "backoff", backoff),
-        "timeout_s": _optional(_positive_duration, "timeout", timeout),
-        "due": _optional(_moment, "at" if at is not None else "delay", at if at is not None else delay),
-        "deadline": _optional(_moment, "deadline", deadline),
-        "start_by": _optional(_moment, "start_by", start_by),
-        "key": _optional(check_name, "key", key),
-        "unique_s": _optional(_positive_duration, "unique", unique),
-        "limit_key": _optional(check_name, "limit_key", limit_key),
-        "tags": _optional(_tags, "tags", tags),
-        "labels": _optional(_labels, "labels", labels),
-        "resources": _resources(cpu, memory_mb, gpu),
-    }
-    return JobOptions(**{name: value for name, value in given.items() if value is not UNSET})  # type: ignore[arg-type]
+
+    queue: str | None
+    tenant: str | None
+    client: str | None
+    priority: int | None
+    complexity: int | None
+    retries: int | None
+    backoff: Duration | Backoff | None
+    timeout: Duration | None
+    delay: Duration | None
+    at: datetime | None
+    deadline: Duration | datetime | None
+    start_by: Duration | datetime | None
+    key: str | None
+    unique: Duration | None
+    limit_key: str | None
+    tags: Iterable[str] | None
+    labels: Iterable[str] | None
+    cpu: float | None
+    memory_mb: int | None
+    gpu: int | None
+
+
+def parse_options(**given: Unpack[GivenOptions]) -> JobOptions:
+    """Check what a user said about a job; what is wrong is an `InvalidError` that names the option."""
+    said: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    for name in said:
+        if name not in GivenOptions.__annotations__:
+            raise InvalidError(name, f"is no option; there are {', '.join(GivenOptions.__annotations__)}")
+    for one, other in (("delay", "at"), ("unique", "key")):
+        if one in said and other in said:
+            raise InvalidError(one, f"cannot be used together with {other}; use one of them")
+    checked: dict[str, Any] = {}
+    for name, value in said.items():
+        if name in _CHECKS:
+            field, check = _CHECKS[name]
+            checked[field] = check(name, value)
+    if _RESOURCES & said.keys():
+        checked["resources"] = _resources(said)
+    return JobOptions(**checked)
 
 
 def merged(base: JobOptions, over: JobOptions) -> JobOptions:
@@ -140,10 +135,6 @@ def whole_number(field: str, value: object, least: int, most: int) -> int:
     return value
 
 
-def _optional(check: object, field: str, value: object) -> object:
-    return UNSET if value is None else check(field, value)  # type: ignore[operator]
-
-
 def _scale(field: str, value: object) -> int:
     return whole_number(field, value, MIN_PRIORITY, MAX_PRIORITY)
 
@@ -165,8 +156,19 @@ def _positive_duration(field: str, value: object) -> float:
 
 def _moment(field: str, value: object) -> Moment:
     if isinstance(value, datetime):
+        if field == "delay":
+            raise InvalidError(field, "is how long to wait, such as '10m'; for a time use at")
         return Moment(at=to_micros(field, value))
     return Moment(after_s=parse_duration(field, value))
+
+
+def _time(field: str, value: object) -> Moment:
+    return Moment(at=to_micros(field, value))
+
+
+def check_labels(value: object) -> frozenset[str]:
+    """The labels of a worker, or those that a job asks for."""
+    return _labels("labels", value)
 
 
 def _tags(field: str, value: object) -> tuple[str, ...]:
@@ -186,13 +188,11 @@ def _names(field: str, value: object, most: int) -> tuple[str, ...]:
     return names
 
 
-def _resources(cpu: object, memory_mb: object, gpu: object) -> Resources | UnsetType:
-    if cpu is None and memory_mb is None and gpu is None:
-        return UNSET
+def _resources(said: dict[str, Any]) -> Resources:
     return Resources(
-        cpu=0.0 if cpu is None else _cores("cpu", cpu),
-        memory_mb=0 if memory_mb is None else whole_number("memory_mb", memory_mb, 1, _MAX_MEMORY_MB),
-        gpu=0 if gpu is None else whole_number("gpu", gpu, 0, 1024),
+        cpu=_cores("cpu", said["cpu"]) if "cpu" in said else 0.0,
+        memory_mb=whole_number("memory_mb", said["memory_mb"], 1, _MAX_MEMORY_MB) if "memory_mb" in said else 0,
+        gpu=whole_number("gpu", said["gpu"], 0, 1024) if "gpu" in said else 0,
     )
 
 
@@ -205,6 +205,28 @@ def _cores(field: str, value: object) -> float:
     ):
         raise InvalidError(field, f"expected a number of cores above 0, up to 4096, got {value!r}")
     return float(value)
+
+
+_RESOURCES = {"cpu", "memory_mb", "gpu"}
+_CHECKS: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
+    "queue": ("queue", check_name),
+    "tenant": ("tenant", check_name),
+    "client": ("client", check_name),
+    "priority": ("priority", _scale),
+    "complexity": ("complexity", _scale),
+    "retries": ("retries", _retries),
+    "backoff": ("backoff", _backoff),
+    "timeout": ("timeout_s", _positive_duration),
+    "delay": ("due", _moment),
+    "at": ("due", _time),
+    "deadline": ("deadline", _moment),
+    "start_by": ("start_by", _moment),
+    "key": ("key", check_name),
+    "unique": ("unique_s", _positive_duration),
+    "limit_key": ("limit_key", check_name),
+    "tags": ("tags", _tags),
+    "labels": ("labels", _labels),
+}
 
 
 def queue_of(options: JobOptions) -> str:

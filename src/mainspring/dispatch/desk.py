@@ -10,11 +10,12 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
+from mainspring.core.lifecycle import Reason
 from mainspring.dispatch.dispatcher import Dispatcher
 from mainspring.dispatch.matcher import Seat
 from mainspring.errors import SessionEndedError
 from mainspring.store.contract import Attempts, Sessions
-from mainspring.wire import Assignment, Outcome, Report, ReportReply, WorkerInfo
+from mainspring.wire import Assignment, Outcome, OutcomeType, Report, ReportReply, WorkerInfo
 
 LONG_POLL_S = 30.0
 
@@ -53,7 +54,7 @@ class Desk:
         self._watchers: list[asyncio.Future[None]] = []
         self.dispatcher: Dispatcher  # set by the node: the two need each other
 
-    async def register(self, info: WorkerInfo, cancel: Cancel = lambda job: None) -> bytes:
+    async def register(self, info: WorkerInfo, cancel: Cancel) -> bytes:
         """Start a session; `cancel` is called with a job that shall stop."""
         session = secrets.token_bytes(16)
         await self._store.insert_session(session, self.node, info.name, info)
@@ -87,7 +88,10 @@ class Desk:
         """The dispatcher has assigned these; they are durable."""
         place = self._places.get(session)
         if place is None:
-            return  # the worker has gone since: the jobs are live rows of an ended session, and are rescued
+            for assignment in assignments:
+                self.dispatcher.ended(assignment.lane, None)
+            self._returning = asyncio.create_task(self._hand_back(session, assignments))
+            return
         place.live.update((assignment.job, assignment) for assignment in assignments)
         place.mailbox += assignments
         if place.mail is not None and not place.mail.done():
@@ -100,22 +104,31 @@ class Desk:
         for outcome in report.outcomes:
             self._end_live(place, outcome.job)
         self._notify()
+        if report.outcomes:
+            return ReportReply(rejected=rejected)
         if report.running:
             await self._store.mark_running(report.running)
-        return ReportReply(rejected=rejected)
+        return ReportReply(cancel=await self._store.list_cancelling(session))
 
     async def end(self, session: bytes) -> None:
-        """The worker leaves; what it still had is rescued."""
+        """The worker leaves, and hands back what it has not reported."""
         place = self._places.pop(session, None)
         if place is not None:
             self._forget(session, place)
+            await self._hand_back(session, list(place.live.values()))
             await self._store.end_sessions([session])
 
     async def tell_cancels(self) -> None:
-        """Pass on the cancel requests for jobs that run here."""
+        """Pass on the cancel requests for jobs that are live here; one that no worker has pulled ends at once."""
         for session, place in tuple(self._places.items()):
-            if place.live:
-                for job in await self._store.list_cancelling(session):
+            for job in await self._store.list_cancelling(session) if place.live else ():
+                waiting = [assignment for assignment in place.mailbox if assignment.job == job]
+                if waiting:
+                    place.mailbox.remove(waiting[0])
+                    self._end_live(place, job)
+                    outcome = Outcome(job, waiting[0].attempt, OutcomeType.CANCELLED, reason=Reason.REQUESTED)
+                    await self._settle(session, [outcome])
+                else:
                     place.cancel(job)
 
     async def end_silent(self, lease_s: float) -> list[bytes]:
@@ -123,7 +136,9 @@ class Desk:
         late_s = time.monotonic() - lease_s
         silent = [session for session, place in self._places.items() if place.seen_s < late_s]
         for session in silent:
-            await self.end(session)
+            self._forget(session, self._places.pop(session))
+        if silent:
+            await self._store.end_sessions(silent)
         return silent
 
     async def wait_pulling(self) -> None:
@@ -151,6 +166,10 @@ class Desk:
         for session, place in tuple(self._places.items()):
             del self._places[session]
             self._forget(session, place)
+
+    async def _hand_back(self, session: bytes, assignments: list[Assignment]) -> None:
+        if assignments:
+            await self._settle(session, [Outcome(a.job, a.attempt, OutcomeType.RETURNED) for a in assignments])
 
     def _place(self, session: bytes) -> Place:
         place = self._places.get(session)

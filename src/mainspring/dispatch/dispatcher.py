@@ -65,6 +65,7 @@ class Dispatcher:
         if now_s >= self._relist_at_s:
             self._relist_at_s = now_s + RELIST_S
             self._see(await self._store.list_streams(sorted(self._owned)))
+            self._reopen(state for state in self.lanes.known.values() if state.held_until == -1)
         await self._take_hints()
         capacity = self.matcher.capacity()
         if capacity:
@@ -97,12 +98,12 @@ class Dispatcher:
         """A worker came or went: lanes that nobody served may be served now, and the other way round."""
         self._configured = False
 
-    def ended(self, lane: int, seat: Seat) -> None:
-        """A job of this lane is not live any more; what it needed is free again."""
+    def ended(self, lane: int, seat: Seat | None) -> None:
+        """A job of this lane is not live any more; what it needed is free again. `seat` None: its worker is gone."""
         state = self.lanes.known.get(lane)
         if state is None:
             return
-        if state.lane.resources != _NOTHING:
+        if seat is not None and state.lane.resources != _NOTHING:
             seat.give_back(state.lane.resources)
         if state.limits:
             self._reopen(self.lanes.ended(state))
@@ -189,14 +190,15 @@ class Dispatcher:
         """Make the choices durable and hand over those that won."""
         picks = self._picks(chosen)
         answers = await self._store.assign_jobs(picks)
-        refused: dict[bytes, Assigned] = {}
+        # By the whole entry: a job that moved in the order may have been chosen from two streams, and won from one.
+        refused: dict[Ready, Assigned] = {}
         for answer in answers:
-            refused.update((ready.job, answer) for ready in (*answer.lost, *answer.held))
-        won = [choice for choice in chosen if choice[2].job not in refused] if refused else chosen
+            refused.update((ready, answer) for ready in (*answer.lost, *answer.held))
+        won = [choice for choice in chosen if choice[2] not in refused] if refused else chosen
         if won:
             await self._hand_over(won)
         if refused:
-            self._take_back([choice for choice in chosen if choice[2].job in refused], refused)
+            self._take_back([choice for choice in chosen if choice[2] in refused], refused)
 
     def _picks(self, chosen: list[Choice]) -> list[Pick]:
         """One pick per session for all jobs without limits, and one per lane for those with."""
@@ -235,10 +237,10 @@ class Dispatcher:
         for session, batch in batches.items():
             self._deliver(session, batch)
 
-    def _take_back(self, choices: list[Choice], refused: dict[bytes, Assigned]) -> None:
+    def _take_back(self, choices: list[Choice], refused: dict[Ready, Assigned]) -> None:
         """Somebody else was first, or a limit holds the job back: its worker has room again, and the window a wrong idea."""
         for session, stream, ready in choices:
-            state, answer = self.lanes.known[stream[2]], refused[ready.job]
+            state, answer = self.lanes.known[stream[2]], refused[ready]
             seat = self.matcher.seats.get(session)
             if seat is not None:
                 seat.slots += 1
@@ -246,11 +248,10 @@ class Dispatcher:
             if answer.held:
                 self._gauges.held += 1
                 state.held_until = answer.held_until if answer.held_until is not None else -1
-                self._window.reset(stream)
                 self._close(state)
             else:
                 self._gauges.lost += 1
-                self._window.reset(stream)
+            self._see([(*stream, ready.rank)])
 
     def _close(self, state: LaneState) -> None:
         """Out of the window, into the lane's own memory."""

@@ -86,13 +86,12 @@ class Matcher:
                 self._reserve(number, lane, now_s)
             return None
         best.take(lane.resources)
-        if best.reserved_for == number:
-            best.reserved_for = None
-        self._waiting_since_s.pop(number, None)
+        if lane.resources != _NOTHING:
+            self.release(number)  # whichever worker it had reserved
         return best.session
 
     def release(self, number: int) -> None:
-        """The lane has nothing ready any more: it needs no reservation."""
+        """The lane got what it waited for, or has nothing ready any more: it needs no reservation."""
         self._waiting_since_s.pop(number, None)
         for seat in self.seats.values():
             if seat.reserved_for == number:

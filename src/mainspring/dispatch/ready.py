@@ -22,7 +22,7 @@ Choice = tuple[bytes, Stream, Ready]  # a session, and the job it gets
 class StreamWindow:
     """The head of one stream. `cursor` is the last place read; `more` says that there may be jobs behind it."""
 
-    __slots__ = ("buffer", "cursor", "more", "stream", "tenant")
+    __slots__ = ("buffer", "cursor", "more", "placed", "stream", "tenant")
 
     def __init__(self, stream: Stream, tenant: "TenantWindow") -> None:
         self.stream = stream
@@ -30,6 +30,7 @@ class StreamWindow:
         self.buffer: deque[Ready] = deque()
         self.cursor: tuple[Micros, bytes] | None = None
         self.more = True
+        self.placed: bytes | None = None  # the job of its entry in the tenant's heap
 
     def __lt__(self, other: "StreamWindow") -> bool:
         return False  # two heap entries for one head are equally good
@@ -42,21 +43,17 @@ class StreamWindow:
             self.cursor = (rank, b"")
         self.more = True
 
-    def reset(self) -> None:
-        self.buffer.clear()
-        self.cursor = None
-        self.more = True
-
 
 class TenantWindow:
     """A tenant's streams, merged by rank. A heap entry whose job is not its stream's first any more is stale and skipped."""
 
-    __slots__ = ("heap", "streams", "waiting")
+    __slots__ = ("dry", "heap", "streams", "waiting")
 
     def __init__(self) -> None:
         self.heap: list[tuple[Micros, bytes, StreamWindow]] = []
         self.streams = 0
         self.waiting = False  # in the ring
+        self.dry = 0  # streams whose next job is not known: it may come before everything else of this tenant
 
 
 class Window:
@@ -83,23 +80,16 @@ class Window:
             window.buffer.clear()
             self._drop(window)
 
-    def reset(self, stream: Stream) -> None:
-        """Something about the stream is not as the window believed: read it from its start."""
-        window = self.streams.get(stream)
-        if window is not None:
-            window.reset()
-            self._place(window)
-
     def read_size(self) -> int:
         """How many jobs to read of each stream so that all of them share the window."""
         return max(MIN_READ, min(MAX_READ, WINDOW // max(1, len(self.streams))))
 
     def fill(self, stream: Stream, jobs: list[Ready], asked: int) -> None:
         """The answer to a thirsty stream."""
-        self.thirsty.discard(stream)
         window = self.streams.get(stream)
         if window is None:
             return
+        self._quench(window)
         window.buffer.extend(jobs)
         window.more = len(jobs) == asked
         if jobs:
@@ -118,7 +108,7 @@ class Window:
                 tenant.waiting = False
                 continue
             ring.append(tenant)
-            got = self._serve(tenant, min(quantum, capacity - taken), place, chosen, aside)
+            got = 0 if tenant.dry else self._serve(tenant, min(quantum, capacity - taken), place, chosen, aside)
             idle = 0 if got else idle + 1
             taken += got
         for window in aside:
@@ -134,21 +124,26 @@ class Window:
             buffer = window.buffer
             if not buffer or buffer[0].job != job:
                 heappop(heap)
+                window.placed = None if window.placed == job else window.placed
                 continue
             session = place(window.stream[2])
             if session is None:
-                aside.append(heappop(heap)[2])
+                heappop(heap)
+                window.placed = None
+                aside.append(window)
                 continue
             chosen.append((session, window.stream, buffer.popleft()))
             taken += 1
             if buffer:
                 head = buffer[0]
                 heapreplace(heap, (head.rank, head.job, window))
+                window.placed = head.job
                 continue
             heappop(heap)
+            window.placed = None
             self._place(window)
-            if window.more:
-                break  # what comes next is not known, and may come before everything else of this tenant
+            if tenant.dry:
+                break
         return taken
 
     def _add(self, stream: Stream, tenant: str) -> StreamWindow:
@@ -161,7 +156,7 @@ class Window:
         return window
 
     def _drop(self, window: StreamWindow) -> None:
-        self.thirsty.discard(window.stream)
+        self._quench(window)
         if self.streams.pop(window.stream, None) is not None:
             window.tenant.streams -= 1
 
@@ -169,8 +164,16 @@ class Window:
         """Put a stream where it belongs: in its tenant's order, among the thirsty, or nowhere."""
         if window.buffer:
             head = window.buffer[0]
-            heappush(window.tenant.heap, (head.rank, head.job, window))
-        elif window.more:
-            self.thirsty.add(window.stream)
-        else:
+            if window.placed != head.job:
+                heappush(window.tenant.heap, (head.rank, head.job, window))
+                window.placed = head.job
+        elif not window.more:
             self._drop(window)
+        elif window.stream not in self.thirsty:
+            self.thirsty.add(window.stream)
+            window.tenant.dry += 1
+
+    def _quench(self, window: StreamWindow) -> None:
+        if window.stream in self.thirsty:
+            self.thirsty.remove(window.stream)
+            window.tenant.dry -= 1

@@ -6,21 +6,21 @@ Implemented by plain method calls where node and worker share a process, and by 
 - `pull` waits for work (a long poll) and answers at most `free` assignments, or [] after a while. Repeating a `number`
   repeats the answer, so a lost answer is not lost work. A cancelled `pull` may have assigned: `end` hands that back.
 - `report` may be repeated with the same content; an outcome already accepted is accepted again.
-- Any error other than `SessionEnded` is taken as passing: the worker waits a little and calls again.
+- `SessionEndedError` says that the session is over: nothing the worker still runs for it will be accepted. Any other
+  error is taken as passing: the worker waits a little and calls again.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from mainspring.wire import Assignment, Report, ReportReply, WorkerInfo
 
-
-class SessionEnded(Exception):  # noqa: N818  (news from the node, not a fault)
-    """The node says that this session is over: nothing the worker still runs for it will be accepted."""
+Cancel = Callable[[bytes], None]
 
 
 class Link(Protocol):
-    async def register(self, info: WorkerInfo) -> bytes:
-        """Open a session; answers its id."""
+    async def register(self, info: WorkerInfo, cancel: Cancel) -> bytes:
+        """Open a session; answers its id. `cancel` is called with a job that shall stop; `report` tells that too, later."""
 
     async def pull(self, session: bytes, number: int, free: int) -> list[Assignment]:
         """Ask for up to `free` assignments."""

@@ -13,14 +13,7 @@ from enum import StrEnum
 from inspect import Parameter
 from typing import Any
 
-from mainspring.core.job import (
-    DEFAULT_PRIORITY,
-    DEFAULT_QUEUE,
-    MAX_NAME,
-    MAX_PRIORITY,
-    MIN_PRIORITY,
-    Options,
-)
+from mainspring.core.options import check_name
 from mainspring.errors import InvalidError
 from mainspring.execute.arguments import Arguments
 from mainspring.execute.context import Context
@@ -29,8 +22,6 @@ from mainspring.execute.results import result_decoder
 from mainspring.execute.targets import check_target
 
 ErrorTypes = tuple[type[BaseException], ...]
-
-_DEFAULTS = Options()
 
 
 class Pool(StrEnum):
@@ -42,7 +33,7 @@ class Pool(StrEnum):
 
 
 class Kind:
-    """One registered function and how its jobs are treated unless a submit says otherwise."""
+    """One registered function, where it runs, and after which errors it is tried again."""
 
     def __init__(
         self,
@@ -50,20 +41,14 @@ class Kind:
         function: Callable[..., Any],
         *,
         pool: str | None = None,
-        queue: str = DEFAULT_QUEUE,
-        priority: int = DEFAULT_PRIORITY,
-        options: Options = _DEFAULTS,
         retry_on: ErrorTypes | None = None,
         give_up_on: ErrorTypes = (),
     ) -> None:
         """`retry_on`: only these are tried again (None: all). `give_up_on`: these never are."""
         self.name = check_name("kind", name)
-        self.queue = check_name("queue", queue)
-        self.priority = _check_priority(priority)
         self.function = _check_function(name, function)
         self.is_async = inspect.iscoroutinefunction(function)
         self.pool = _choose_pool(name, pool, self.is_async)
-        self.options = options
         self.retry_on = None if retry_on is None else _check_errors("retry_on", retry_on)
         self.give_up_on = _check_errors("give_up_on", give_up_on)
         self.context_name: str | None = None
@@ -140,25 +125,6 @@ class Registry:
 
     def __len__(self) -> int:
         return len(self._kinds)
-
-
-def check_name(field: str, name: object) -> str:
-    """A name that every store, log and header can carry."""
-    if not isinstance(name, str):
-        raise InvalidError(field, f"expected a text, got {type(name).__name__}")
-    if not 0 < len(name) <= MAX_NAME:
-        raise InvalidError(field, f"has {len(name)} characters; 1 to {MAX_NAME} are allowed")
-    if not name.isprintable():
-        raise InvalidError(field, f"{name!a} holds characters that cannot be printed")
-    return name
-
-
-def _check_priority(priority: object) -> int:
-    if type(priority) is not int or not MIN_PRIORITY <= priority <= MAX_PRIORITY:
-        raise InvalidError(
-            "priority", f"expected a whole number from {MIN_PRIORITY} to {MAX_PRIORITY}, got {priority!r}"
-        )
-    return priority
 
 
 def _check_function(name: str, function: object) -> Callable[..., Any]:

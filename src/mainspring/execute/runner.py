@@ -73,6 +73,12 @@ class Runner:
         for attempt in list(self.live.values()):
             self._stop(attempt, Stop.RETURN)
 
+    def give_up(self) -> None:
+        """Settle what has not ended by now, and kill what can be killed."""
+        for attempt in list(self.live.values()):
+            self._give_up(attempt)
+        self._processes.kill()
+
     def abandon(self) -> None:
         """Stop everything and drop every outcome: nobody will accept them."""
         for attempt in list(self.live.values()):

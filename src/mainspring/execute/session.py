@@ -3,7 +3,7 @@
 Made by the worker for each session id. Guarantees: one pull at a time, never for more than is free; a pull keeps its
 number until it is answered; an outcome is sent until it is accepted or the session ends; outcomes that come while a
 report is under way travel together in the next one. Errors of the link are waited out while jobs go on;
-`SessionEnded` ends both loops.
+`SessionEndedError` ends both loops.
 """
 
 import asyncio
@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from mainspring.core.retry import Backoff
-from mainspring.execute.link import Link, SessionEnded
+from mainspring.errors import SessionEndedError
+from mainspring.execute.link import Link
 from mainspring.execute.runner import Runner, returned
 from mainspring.runtime.log import get_logger
 from mainspring.wire import Assignment, Report
@@ -22,12 +23,12 @@ _T = TypeVar("_T")
 
 
 async def persist(call: Callable[[], Awaitable[_T]], what: str, backoff: Backoff) -> _T:
-    """Call until it is answered; only `SessionEnded` passes."""
+    """Call until it is answered; only `SessionEndedError` passes."""
     failures = 0
     while True:
         try:
             return await call()
-        except SessionEnded:
+        except SessionEndedError:
             raise
         except Exception as error:
             failures += 1

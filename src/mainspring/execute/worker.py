@@ -14,10 +14,10 @@ import socket
 
 from mainspring.core.job import Resources
 from mainspring.core.retry import Backoff
-from mainspring.errors import InvalidError, NotRunningError
+from mainspring.errors import InvalidError, NotRunningError, SessionEndedError
 from mainspring.execute import targets
 from mainspring.execute.hooks import Hooks
-from mainspring.execute.link import Link, SessionEnded
+from mainspring.execute.link import Link
 from mainspring.execute.registry import Registry
 from mainspring.execute.runner import Runner
 from mainspring.execute.session import Session, persist
@@ -29,6 +29,7 @@ _log = get_logger("mainspring.worker")
 
 _MAX_THREADS = 64
 _FLUSH_S = 5.0
+_HAND_BACK_S = 0.5  # after the grace: whoever waits for this process to end has been promised a second
 _UNBOUND = Resources()
 _BACKOFF = Backoff(base_s=0.1, cap_s=5.0)
 
@@ -117,7 +118,7 @@ class Worker:
             try:
                 await self._work(session, runner)
                 return
-            except SessionEnded:
+            except SessionEndedError:
                 self._session = None
                 _log.warning("session ended by the node", dropped=len(runner.live))
                 if self._stopping.is_set():
@@ -145,7 +146,9 @@ class Worker:
             resources=self._resources,
             labels=self._labels,
         )
-        registering = asyncio.ensure_future(persist(lambda: self._link.register(info), "register", self._backoff))
+        registering = asyncio.ensure_future(
+            persist(lambda: self._link.register(info, runner.cancel), "register", self._backoff)
+        )
         try:
             await self._until_stopping(registering)
             if not registering.done():
@@ -176,8 +179,8 @@ class Worker:
         if runner.busy:
             _log.warning("handing back", count=len(runner.live))
             runner.hand_back()
-            # A little longer than a job is given, so that its end is seen here and not guessed.
-            await self._wait_idle(session, runner, self._stop_grace_s + 1.0)
+            await self._wait_idle(session, runner, _HAND_BACK_S)
+            runner.give_up()
         self._drained = True
         undelivered = await session.flush(_FLUSH_S)
         _log.info("stopped", still_running=runner.busy, undelivered=undelivered)

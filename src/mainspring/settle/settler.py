@@ -48,7 +48,7 @@ def verdict(outcome: Outcome, record: JobRecord | None, now: Micros, random01: f
             return Settlement(outcome.job, outcome.attempt, State.COMPLETED, result=outcome.result)
         case OutcomeType.CANCELLED:
             reason = outcome.reason or Reason.REQUESTED
-            return Settlement(outcome.job, outcome.attempt, State.CANCELLED, reason=reason)
+            return Settlement(outcome.job, outcome.attempt, State.CANCELLED, failure=outcome.failure, reason=reason)
         case OutcomeType.SNOOZED | OutcomeType.RETURNED:
             return Settlement(outcome.job, outcome.attempt, State.PENDING, due_at=outcome.until)
         case OutcomeType.FAILED:

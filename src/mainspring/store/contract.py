@@ -133,7 +133,7 @@ class Jobs(Protocol):
         """In the order asked; None where there is no such job."""
 
     async def list_jobs(self, which: JobFilter, *, before: bytes | None, limit: int) -> list[JobRecord]:
-        """Newest first, by id; `before` continues a listing."""
+        """Newest first, by id; where an ended state is asked for, latest end first. `before` continues a listing."""
 
     async def read_ended(self, ids: Sequence[bytes]) -> list[Ended | None]:
         """In the order asked; None while a job has not ended."""

@@ -12,6 +12,7 @@ from mainspring.store.contract import Sessions
 
 LEASE_S = 10.0
 BEAT_S = 3.0
+LOOK_S = 1.0  # a node that died is noticed so soon after its lease has run out
 
 _log = get_logger("mainspring.node")
 
@@ -65,4 +66,4 @@ class Ownership:
         if partitions != self.partitions:
             self.partitions = partitions
             self._own(partitions)
-        return BEAT_S
+        return LOOK_S

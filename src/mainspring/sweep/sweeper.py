@@ -6,7 +6,7 @@ It sleeps until the earliest due time it knows of, and is woken by a hint when a
 
 from collections.abc import Sequence
 
-from mainspring.core.timer import SECOND, Micros
+from mainspring.core.timer import SECOND, Micros, seconds
 from mainspring.runtime.clock import Clock
 from mainspring.runtime.gauges import Gauges
 from mainspring.store.contract import Hint, Timers
@@ -30,8 +30,10 @@ class Sweeper:
 
     async def run_once(self) -> float:
         now = self._clock.now()
-        if now >= self._look_at or (self.next_at is not None and now >= self.next_at):
-            self._look_at = now + int(LOOK_S * SECOND)
+        look = seconds(LOOK_S)
+        is_time = not 0 < self._look_at - now <= look  # also where the clock was set back
+        if is_time or (self.next_at is not None and now >= self.next_at):
+            self._look_at = now + look
             self.next_at = None  # a hint that comes while the store is at work is not overwritten below
             moved, next_at = await self._store.ripen_timers(self.partitions, BATCH)
             self._gauges.ripened += moved
@@ -54,6 +56,6 @@ class Sweeper:
             self.next_at = at
 
     def _rest_s(self) -> float:
-        """Never short of the due time: waking early would cost a second look."""
+        """Never short of the due time: waking early would cost a second look. Never long: the clock may be set meanwhile."""
         until = self._look_at if self.next_at is None else min(self.next_at, self._look_at)
-        return max(0.0, (until - self._clock.now()) / SECOND)
+        return min(LOOK_S, max(0.0, (until - self._clock.now()) / SECOND))

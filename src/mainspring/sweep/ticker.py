@@ -16,7 +16,7 @@ from mainspring.core.occurrence import Plan, plan
 from mainspring.core.options import JobOptions
 from mainspring.core.partition import make_id
 from mainspring.core.schedule import Rule
-from mainspring.core.timer import SECOND, Micros, from_micros, to_micros
+from mainspring.core.timer import SECOND, Micros, from_micros, seconds, to_micros
 from mainspring.runtime.clock import Clock
 from mainspring.runtime.gauges import Gauges
 from mainspring.store.contract import Firing, Hint, MissedRecord, ScheduleRecord, Schedules
@@ -51,9 +51,11 @@ class Ticker:
 
     async def run_once(self) -> float:
         now = self._clock.now()
-        if now < self._look_at and (self.next_at is None or now < self.next_at):
+        look = seconds(LOOK_S)
+        has_time = 0 < self._look_at - now <= look  # not where the clock was set back
+        if has_time and (self.next_at is None or now < self.next_at):
             return self._rest_s()
-        self._look_at = now + int(LOOK_S * SECOND)
+        self._look_at = now + look
         due, self.next_at = await self._store.due_schedules(BATCH)
         if due:
             firings = [fire(record, now) for record in due]
@@ -69,7 +71,7 @@ class Ticker:
 
     def _rest_s(self) -> float:
         until = self._look_at if self.next_at is None else min(self.next_at, self._look_at)
-        return max(0.0, (until - self._clock.now()) / SECOND)
+        return min(LOOK_S, max(0.0, (until - self._clock.now()) / SECOND))  # never long: the clock may be set meanwhile
 
 
 def fire(record: ScheduleRecord, now: Micros) -> Firing:
@@ -102,7 +104,7 @@ def fire(record: ScheduleRecord, now: Micros) -> Firing:
         lanes,
         _missed(record.id, planned),
         cancel_active=any(fire.cancel_active for fire in planned.fires),
-        serial=rule.overlap in ("queue_one", "queue_all"),
+        serial=rule.overlap != "allow",
     )
 
 

@@ -12,15 +12,20 @@ The store, the scheduler and the worker are the real ones; only the clock is you
 import asyncio
 import shutil
 import tempfile
+from collections.abc import Coroutine, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from mainspring.app import App
 from mainspring.app.declare import synchronise
+from mainspring.app.running import machine_resources
 from mainspring.core.duration import parse_duration
-from mainspring.core.options import Duration
+from mainspring.core.job import Resources
+from mainspring.core.options import Duration, check_labels
 from mainspring.core.timer import SECOND, Micros, from_micros, seconds, to_micros
+from mainspring.errors import NotRunningError
 from mainspring.execute.worker import Worker
 from mainspring.node import Node
 from mainspring.runtime.clock import ManualClock
@@ -32,9 +37,20 @@ _KEEP_S = 7 * 86_400.0
 class ManualNode:
     """A node and a worker for one app, under a clock that stands still."""
 
-    def __init__(self, app: App, *, now: datetime = _DEFAULT_START, slots: int = 100) -> None:
+    def __init__(
+        self,
+        app: App,
+        *,
+        now: datetime = _DEFAULT_START,
+        slots: int = 100,
+        labels: Iterable[str] = (),
+        resources: Resources | None = None,
+    ) -> None:
+        """`labels` and `resources`: what the worker has, as in `App.run`."""
         self._app = app
         self._slots = slots
+        self._labels = check_labels(labels)
+        self._resources = resources or machine_resources()
         self._clock = ManualClock(to_micros("now", now))
 
     async def __aenter__(self) -> "ManualNode":
@@ -55,6 +71,11 @@ class ManualNode:
             now=store.clock.now,
         )
         self._working = asyncio.create_task(self._worker.run())
+        try:
+            await self._until(self.node.desk.wait_pulling())
+        except BaseException:
+            await self._close()
+            raise
         return self
 
     async def __aexit__(
@@ -62,6 +83,9 @@ class ManualNode:
     ) -> None:
         await self._worker.stop()
         await self._working
+        await self._close()
+
+    async def _close(self) -> None:
         await self.node.leave()
         await self._app.__aexit__()
         self._app.store_url, self._app.clock = self._own
@@ -73,11 +97,10 @@ class ManualNode:
 
     async def tick(self) -> None:
         """Do all that is due now, and wait until every job that was started has ended."""
-        await self.node.desk.wait_pulling()
         while True:
             before = self.node.gauges.assigned
             await self.node.tick()
-            await self.node.desk.wait_idle()
+            await self._until(self.node.desk.wait_idle())
             if self.node.gauges.assigned == before:
                 return
 
@@ -91,6 +114,15 @@ class ManualNode:
         self._clock.advance((end - self._clock.now()) / SECOND)
         await self.tick()
 
+    async def _until(self, event: Coroutine[Any, Any, None]) -> None:
+        """Wait for an event of the worker's, or for the error that ended it."""
+        waiting = asyncio.ensure_future(event)
+        await asyncio.wait((waiting, self._working), return_when=asyncio.FIRST_COMPLETED)
+        if not waiting.done():
+            waiting.cancel()
+            self._working.result()
+            raise NotRunningError("the worker has ended")
+
     def _next_event(self) -> Micros | None:
-        times = (self.node.sweeper.next_at, self.node.ticker.next_at)
+        times = (self.node.sweeper.next_at, self.node.ticker.next_at, self.node.dispatcher.lanes.next_opening())
         return min((at for at in times if at is not None and at > self._clock.now()), default=None)

@@ -11,7 +11,8 @@ import msgspec
 
 from mainspring.core.job import Options
 from mainspring.core.retry import Backoff
-from mainspring.execute.link import SessionEnded
+from mainspring.errors import SessionEndedError
+from mainspring.execute.link import Cancel
 from mainspring.execute.registry import Kind, Registry
 from mainspring.execute.worker import Worker
 from mainspring.wire import Assignment, Outcome, Report, ReportReply, WorkerInfo
@@ -67,7 +68,7 @@ class MemoryLink:
         self._over.add(session)
         self._work.set()
 
-    async def register(self, info: WorkerInfo) -> bytes:
+    async def register(self, info: WorkerInfo, cancel: Cancel) -> bytes:
         self._note("register")
         self.infos.append(info)
         return f"session-{len(self.infos)}".encode()
@@ -79,7 +80,7 @@ class MemoryLink:
             self._work.clear()
             await self._work.wait()
         if session in self._over:
-            raise SessionEnded
+            raise SessionEndedError
         if (session, number) not in self._answers:
             self._answers[session, number], self._queue = self._queue[:free], self._queue[free:]
         self._note("answer")
@@ -90,7 +91,7 @@ class MemoryLink:
         self._note("report")
         await self.report_gate.wait()
         if session in self._over:
-            raise SessionEnded
+            raise SessionEndedError
         for outcome in report.outcomes:
             if not self._outcomes[outcome.job].done():
                 self._outcomes[outcome.job].set_result(outcome)

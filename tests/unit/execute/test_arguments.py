@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.core.job import MAX_ARGUMENTS_BYTES, Options
+from mainspring.core.job import MAX_ARGUMENTS_BYTES
 from mainspring.errors import InvalidError
 from mainspring.execute.context import Context
 from mainspring.execute.registry import Kind, Pool, Registry
@@ -250,14 +250,6 @@ def test_a_function_that_cannot_be_a_job_is_refused(function: Callable[..., Any]
 def test_a_name_that_cannot_be_written_is_refused(name: Any) -> None:
     with pytest.raises(InvalidError, match=r"^kind: "):
         Kind(name, one)
-    with pytest.raises(InvalidError, match=r"^queue: "):
-        Kind("kind", one, queue=name)
-
-
-@pytest.mark.parametrize("priority", [0, 11, True, 5.0, "5", None, 2**63])
-def test_a_priority_out_of_range_is_refused(priority: Any) -> None:
-    with pytest.raises(InvalidError, match=r"^priority: "):
-        Kind("kind", one, priority=priority)
 
 
 def later(value: "Later") -> "Later":  # type: ignore[name-defined]  # noqa: F821
@@ -340,7 +332,7 @@ def test_exception_types_are_checked(errors: Any) -> None:
 
 def test_a_registry_refuses_two_functions_of_one_name() -> None:
     registry = Registry()
-    kind = registry.add(Kind("send", send, options=Options(retries=1)))
+    kind = registry.add(Kind("send", send, retry_on=(ValueError,)))
     registry.add(Kind("send", send))
     with pytest.raises(InvalidError, match=r"kind: 'send' is the name of .*send already"):
         registry.add(Kind("send", one))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from execute.harness import MemoryLink, registry_of, working
-from mainspring.core.job import MAX_RESULT_BYTES
+from mainspring.core.job import MAX_RESULT_BYTES, Options
 from mainspring.core.timer import SECOND, to_micros
 from mainspring.execute.context import Context
 from mainspring.execute.hooks import Hooks
@@ -268,7 +268,7 @@ async def test_the_same_assignment_twice_runs_once_and_a_newer_one_replaces() ->
     async with working(registry_of(job, other), link):
         id_ = link.submit("job")
         await link.run("other")
-        first = Assignment(id_, 1, "default", "default", "job", b"{}", Kind("job", job).options)
+        first = Assignment(id_, 1, "default", "default", "job", b"{}", Options())
         link.assign(first)
         await link.run("other")
         assert begun == [1]

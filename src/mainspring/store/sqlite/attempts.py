@@ -15,11 +15,10 @@ def settle_attempts(tx: Tx, session: bytes, settlements: Sequence[Settlement]) -
         tx.execute("rollback to operation")
         completed = _current(tx, session, completed)
         _complete(tx, session, completed)
-    done = {(s.job, s.attempt) for s in completed}
-    others = [s for s in settlements if s.state != State.COMPLETED]
-    done.update((s.job, s.attempt) for s in others if _settle(tx, session, s))
+    done = {id(s) for s in completed}
+    done.update(id(s) for s in settlements if s.state != State.COMPLETED and _settle(tx, session, s))
     tx.topics.add("settled")
-    return [(s.job, s.attempt) in done for s in settlements]
+    return [id(s) in done for s in settlements]
 
 
 def _complete(tx: Tx, session: bytes, completed: list[Settlement]) -> bool:
@@ -44,10 +43,10 @@ def _complete(tx: Tx, session: bytes, completed: list[Settlement]) -> bool:
 
 def _current(tx: Tx, session: bytes, completed: list[Settlement]) -> list[Settlement]:
     """Those that are live in this session with that attempt, each once."""
-    current = {}
+    current: dict[bytes, Settlement] = {}
     for s in completed:
         if tx.execute(Q["is_current"], (session, s.job, s.attempt)).fetchone():
-            current[s.job] = s
+            current.setdefault(s.job, s)
     return list(current.values())
 
 
@@ -103,6 +102,8 @@ def rescue_attempts(tx: Tx, limit: int) -> int:
     lost = tx.execute(Q["lost_attempts"], (limit,)).fetchall()
     for session, job, attempt in lost:
         _settle(tx, session, Settlement(job, attempt, State.PENDING, counts="loss"))
+    if lost:
+        tx.topics.add("settled")  # what they held of limits is free
     return len(lost)
 
 

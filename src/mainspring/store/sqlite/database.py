@@ -35,7 +35,10 @@ def path_of(url: str) -> Path:
     prefix = "sqlite:///"
     if not url.startswith(prefix) or len(url) == len(prefix):
         raise StoreError(f"{url!r} is not a store: expected sqlite:///FILE (relative) or sqlite:////PATH/FILE")
-    return Path(unquote(url.removeprefix(prefix))).absolute()
+    path = Path(unquote(url.removeprefix(prefix)))
+    if path.name == ":memory:":
+        raise StoreError("a store in memory would lose every job with its process: name a file")
+    return path.absolute()
 
 
 def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
@@ -47,6 +50,7 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
         for pragma in ("cache_size=-64000", "temp_store=memory"):
             connection.execute(f"pragma {pragma}")
         if not readonly:
+            _refuse_foreign(connection, path)  # before the first pragma that would change the file
             for pragma in (
                 "journal_mode=wal",
                 "synchronous=full",
@@ -67,9 +71,7 @@ def mapped_errors(path: Path) -> Iterator[None]:
     except apsw.ReadOnlyError:
         raise StoreUnavailableError(f"{path} is read-only: nothing was written; check its permissions") from None
     except apsw.IOError as error:
-        raise StoreUnavailableError(
-            f"the disk of {path} failed: {error}; what was not acknowledged may be lost"
-        ) from error
+        raise StoreUnavailableError(f"the disk of {path} failed: {error}: nothing was acknowledged") from error
     except apsw.BusyError:
         raise StoreUnavailableError(f"{path} is held by another process for too long: nothing was written") from None
     except apsw.CantOpenError:
@@ -93,18 +95,17 @@ def refuse_network_filesystem(path: Path) -> None:
 
 def migrate(connection: apsw.Connection, path: Path) -> list[str]:
     """Bring the schema up to date; the names of the migrations applied. Refuses what is newer than we are or not ours."""
-    with mapped_errors(path):
-        _refuse_foreign(connection, path)
-        with connection:
-            connection.execute(f"pragma application_id={APPLICATION_ID}")
-            connection.execute(_MIGRATIONS_TABLE)
-            applied = _apply_missing(connection, path)
+    with mapped_errors(path), connection:
+        connection.execute(f"pragma application_id={APPLICATION_ID}")
+        connection.execute(_MIGRATIONS_TABLE)
+        applied = _apply_missing(connection, path)
     return applied
 
 
 def _refuse_foreign(connection: apsw.Connection, path: Path) -> None:
     tables = connection.execute("select count(*) from sqlite_master").get
     if tables and connection.execute("pragma application_id").get != APPLICATION_ID:
+        connection.close()
         raise StoreError(f"{path} is another program's database: choose another file")
 
 

@@ -1,6 +1,7 @@
 """Reading the ready order and assigning from it (see `store.contract.Dispatch`)."""
 
 from collections.abc import Iterable, Sequence
+from math import ceil
 
 from msgspec import structs
 
@@ -10,6 +11,7 @@ from mainspring.store.sqlite.database import Q, Reader
 from mainspring.store.sqlite.jobs import EVERY_BYTE, array
 from mainspring.store.sqlite.writer import Tx
 
+_ROUNDING = 1e-6  # of a token
 _FIRST = (-(1 << 63), b"")
 
 
@@ -36,58 +38,66 @@ def read_specs(connection: Reader, ids: Sequence[bytes]) -> list[Spec]:
 def assign_jobs(tx: Tx, picks: Sequence[Pick]) -> list[Assigned]:
     sessions = {pick.session for pick in picks}
     open_ = {row[0] for row in tx.execute(Q["open_sessions"], (array(sessions),))}
-    lost = _assign_together(tx, [pick for pick in picks if pick.session in open_ and not pick.limits])
+    together = iter(_assign_together(tx, [pick for pick in picks if pick.session in open_ and not pick.limits]))
     return [
         Assigned([], lost=pick.jobs)
         if pick.session not in open_
         else _assign_limited(tx, pick)
         if pick.limits
-        else _answer(pick.jobs, lost)
+        else next(together)
         for pick in picks
     ]
 
 
-def _assign_together(tx: Tx, picks: list[Pick]) -> set[bytes]:
-    """Assign what is still there to assign; answers what is not. Almost always there is no such job, so that is tried first."""
+def _assign_together(tx: Tx, picks: list[Pick]) -> list[Assigned]:
+    """Assign what is still there to assign. Almost always everything is, so that is tried first."""
     if _write(tx, picks):
-        return set()
+        return [Assigned(pick.jobs) for pick in picks]
     tx.execute("rollback to operation")
-    lost = {job for pick in picks for job in _gone(tx, pick.jobs)}
-    _write(tx, [structs.replace(pick, jobs=_answer(pick.jobs, lost).won) for pick in picks])
-    return lost
+    able = _assignable(tx, [job for pick in picks for job in pick.jobs])
+    answers = [_answer(pick.jobs, able) for pick in picks]
+    _write(tx, [structs.replace(pick, jobs=answer.won) for pick, answer in zip(picks, answers, strict=True)])
+    return answers
 
 
 def _assign_limited(tx: Tx, pick: Pick) -> Assigned:
     free, until = _admitted(tx, pick)
-    answer = _answer(pick.jobs[:free], _gone(tx, pick.jobs[:free]))
+    answer = _answer(pick.jobs[:free], _assignable(tx, pick.jobs[:free]))
     _write(tx, [structs.replace(pick, jobs=answer.won)])
     _take_limits(tx, pick, [job.job for job in answer.won])
     return Assigned(answer.won, answer.lost, pick.jobs[free:], until)
 
 
-def _answer(jobs: list[Ready], lost: set[bytes]) -> Assigned:
-    if not lost:
-        return Assigned(jobs)
-    return Assigned([job for job in jobs if job.job not in lost], [job for job in jobs if job.job in lost])
+def _answer(jobs: list[Ready], able: set[tuple[bytes, int]]) -> Assigned:
+    """What can be won is won once, however often it was picked."""
+    won: list[Ready] = []
+    lost: list[Ready] = []
+    for job in jobs:
+        key = (job.job, job.attempt)
+        (won if key in able else lost).append(job)
+        able.discard(key)
+    return Assigned(won, lost)
 
 
-def _gone(tx: Tx, jobs: list[Ready]) -> set[bytes]:
-    """The jobs that are not pending any more with the attempt that was read."""
-    gone: set[bytes] = set()
+def _assignable(tx: Tx, jobs: list[Ready]) -> set[tuple[bytes, int]]:
+    """The jobs that are still pending and ready with the attempt that was read."""
+    able: set[tuple[bytes, int]] = set()
     for attempt, ids in _by_attempt(jobs).items():
-        able = {row[0] for row in tx.execute(Q["assignable_jobs"], (array(ids), attempt))}
-        gone.update(id_ for id_ in ids if id_ not in able)
-    return gone
+        rows = tx.execute(Q["assignable_jobs"], (array(ids), attempt, tx.partitions, EVERY_BYTE))
+        able.update((row[0], attempt) for row in rows)
+    return able
 
 
 def _write(tx: Tx, picks: list[Pick]) -> bool:
-    """pending -> assigned for all jobs of all picks; False, with some written, if one of them was not pending."""
+    """pending -> assigned for all jobs of all picks; False, with some written, if one of them was not pending and ready."""
     for attempt, ids in _by_attempt(job for pick in picks for job in pick.jobs).items():
         bound = array(ids)
         tx.execute(Q["assign_jobs"], (bound, tx.now, attempt))
         if tx.connection.changes() != len(ids):
             return False
         tx.execute(Q["assigned_ready"], (bound, tx.partitions, EVERY_BYTE))
+        if tx.connection.changes() != len(ids):
+            return False
     for pick in picks:
         for attempt, ids in _by_attempt(pick.jobs).items():
             tx.execute(Q["insert_live"], (array(ids), pick.session, attempt + 1))
@@ -137,8 +147,8 @@ def _tokens(connection: Reader, now: Micros, name: str, key: str, rate: float, b
     interval = SECOND / rate
     next_free_at = max(connection.execute(Q["read_limit_state"], (name, key)).get or 0, now)
     behind = (next_free_at - now) / interval
-    tokens = max(0, int(burst - behind))
-    return tokens, int(next_free_at + (tokens + 1 - burst) * interval) + 1
+    tokens = max(0, int(burst - behind + _ROUNDING))
+    return tokens, ceil(next_free_at + (tokens + 1 - burst) * interval)
 
 
 def _take_limits(tx: Tx, pick: Pick, jobs: list[bytes]) -> None:
@@ -151,4 +161,4 @@ def _take_limits(tx: Tx, pick: Pick, jobs: list[bytes]) -> None:
         tx.execute(Q["insert_held"], (array(jobs), name, key))
         if rule[1] is not None:
             last = max(tx.execute(Q["read_limit_state"], (name, key)).get or 0, tx.now)
-            tx.execute(Q["put_limit_state"], (name, key, int(last + len(jobs) * SECOND / rule[1])))
+            tx.execute(Q["put_limit_state"], (name, key, ceil(last + len(jobs) * SECOND / rule[1])))

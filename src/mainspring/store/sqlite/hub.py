@@ -12,6 +12,7 @@ import os
 import secrets
 import socket
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +25,7 @@ _log = get_logger("mainspring.store")
 
 _MAX_STREAMS = 200  # a longer list of streams is sent as "look at all of them"
 _MAX_DATAGRAM = 65_536
+_COARSE_NS = 1_000_000_000
 
 _decode = json.Decoder(list[Hint]).decode
 
@@ -70,7 +72,8 @@ class Hub:
         """Listing the folder is cheap, but asking whether it changed is cheaper."""
         changed_ns = self._folder.stat().st_mtime_ns
         if changed_ns != self._peers_seen_ns:
-            self._peers_seen_ns = changed_ns
+            # A folder's time is coarse: one that changed just now may change again without showing it.
+            self._peers_seen_ns = changed_ns if time.time_ns() - changed_ns > _COARSE_NS else 0
             self._peers = [name for name in os.listdir(self._folder) if name != self._address.name]
         return self._peers
 

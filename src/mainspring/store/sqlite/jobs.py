@@ -8,7 +8,7 @@ from msgspec import Struct, json
 
 from mainspring.core.job import Claim, JobRecord, NewJobs, Options, Template
 from mainspring.core.lane import Lane
-from mainspring.core.lifecycle import LIVE, WAITING, Reason, State
+from mainspring.core.lifecycle import ENDED, LIVE, WAITING, Reason, State
 from mainspring.core.partition import partition_of
 from mainspring.core.rank import band_of, rank_of
 from mainspring.core.timer import Micros, seconds
@@ -22,6 +22,7 @@ Array = Any  # what apsw.carray makes
 EVERY_BYTE = bytes(range(256))
 _LAST_ID = b"\xff" * 16
 _NO_ID = (b"",)
+_LAST_TIME = (1 << 63) - 1
 _HINT_EACH = 64  # a larger batch hints at every partition instead of finding out which
 
 decode_options = json.Decoder(Options).decode
@@ -64,6 +65,8 @@ def _take_claim(tx: Tx, batch: NewJobs, claim: Claim) -> Inserted | None:
     """None where the claim is ours now, else the answer."""
     tenant = batch.template.tenant
     row = tx.execute(Q["read_claim"], (tenant, claim.key)).fetchone()
+    if row is not None and row[0] == batch.ids[0]:
+        return Inserted(row[0])  # this very insert came before
     if row is not None and (row[2] is None or row[2] > tx.now):
         return Inserted(row[0], existed=True, conflict=row[1] != claim.digest)
     tx.execute(Q["put_claim"], (tenant, claim.key, batch.ids[0], claim.digest, claim.expires_at))
@@ -136,9 +139,24 @@ def read_jobs(connection: Reader, ids: Sequence[bytes]) -> list[JobRecord | None
 
 
 def list_jobs(connection: Reader, which: JobFilter, before: bytes | None, limit: int) -> list[JobRecord]:
+    if which.state in ENDED:
+        return _list_finished(connection, which, before, limit)
     filters = (which.tenant, which.state, which.queue, which.kind, which.tag, which.schedule)
     rows = connection.execute(Q["list_jobs"], (before or _LAST_ID, *filters, limit))
     return [_record(row) for row in rows]
+
+
+def _list_finished(connection: Reader, which: JobFilter, before: bytes | None, limit: int) -> list[JobRecord]:
+    ended_at = connection.execute("select finished_at from job where id = ?", (before,)).get if before else None
+    start = (_LAST_TIME if ended_at is None else ended_at, before or _LAST_ID)
+    tenants = [which.tenant] if which.tenant is not None else [row[0] for row in connection.execute(Q["ended_tenants"])]
+    found = []
+    for tenant in tenants:
+        filters = (which.queue, which.kind, which.tag, which.schedule)
+        rows = connection.execute(Q["list_finished"], (tenant, which.state, *start, *filters, limit))
+        found += [_record(row) for row in rows]
+    found.sort(key=lambda record: (record.finished_at or 0, record.id), reverse=True)
+    return found[:limit]
 
 
 def _record(row: Sequence[Any]) -> JobRecord:

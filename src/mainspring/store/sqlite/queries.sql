@@ -71,11 +71,15 @@ where j.id < ?1 and (?2 is null or j.tenant = ?2) and (?3 is null or j.state = ?
 order by j.id desc limit ?8
 
 -- name: list_finished
--- The newest ended jobs of one state: the listing that must not look at the rest.
+-- The jobs of one ended state, latest end first: the listing that must not look at the rest.
 select j.id, j.tenant, j.queue, j.kind, j.state, j.priority, j.band, j.lane, j.rank, j.due_at, j.attempt, j.failures, j.losses,
   j.cancelling, j.created_at, j.started_at, j.finished_at, j.reason, s.arguments, s.options
 from finished f join job j on j.id = f.job join spec s on s.job = f.job
-where f.tenant = ?1 and f.state = ?2 order by f.finished_at desc, f.job desc limit ?3
+where f.tenant = ?1 and f.state = ?2 and (f.finished_at, f.job) < (?3, ?4) and (?5 is null or j.queue = ?5)
+  and (?6 is null or j.kind = ?6)
+  and (?7 is null or exists (select 1 from json_each(s.options, '$.tags') where value = ?7))
+  and (?8 is null or s.options ->> '$.schedule' = ?8)
+order by f.finished_at desc, f.job desc limit ?9
 
 -- name: read_ended
 select j.id, j.state, j.reason, r.data from job j left join result r on r.job = j.id
@@ -171,7 +175,11 @@ update job set state = 'assigned', attempt = attempt + 1, started_at = ?2
 where id in (select value from carray(?1)) and state = 'pending' and attempt = ?3
 
 -- name: assignable_jobs
-select id from job where id in (select value from carray(?1)) and state = 'pending' and attempt = ?2
+-- Pending and in `ready`: a job that was moved to a later time since it was read is not.
+select id from job j where id in (select value from carray(?1)) and state = 'pending' and attempt = ?2 and exists (
+  select 1 from ready r
+  where r.partition = (((instr(?4, substr(j.id, 7, 1)) - 1 & 15) << 8) + instr(?4, substr(j.id, 8, 1)) - 1) * ?3 / 4096
+    and r.band = j.band and r.lane = j.lane and r.rank = j.rank and r.job = j.id)
 
 -- name: assigned_ready
 -- A job's row says where its ready row is, so one statement serves any number of streams; ?3 is every byte in order.
@@ -400,6 +408,12 @@ delete from result where job in (select value from carray(?1))
 
 -- name: prune_failure
 delete from failure where job in (select value from carray(?1))
+
+-- name: prune_expiry
+-- Found by what the job's options say: the table itself is ordered by time.
+delete from expiry where (partition, start_by, job) in (
+  select (((instr(?3, substr(job, 7, 1)) - 1 & 15) << 8) + instr(?3, substr(job, 8, 1)) - 1) * ?2 / 4096, options ->> '$.start_by', job
+  from spec where job in (select value from carray(?1)) and options ->> '$.start_by' is not null)
 
 -- name: prune_claim
 delete from claim where job in (select value from carray(?1))

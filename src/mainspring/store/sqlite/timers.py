@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from mainspring.core.lifecycle import WAITING, Reason
 from mainspring.core.timer import HOUR, Micros
 from mainspring.store.sqlite.database import Q
-from mainspring.store.sqlite.jobs import array, end_waiting, read_row
+from mainspring.store.sqlite.jobs import EVERY_BYTE, array, end_waiting, read_row
 from mainspring.store.sqlite.writer import Tx
 
 _LAST_ID = b"\xff" * 16
@@ -67,6 +67,7 @@ def _prune(tx: Tx, tenant: str, state: str, before: Micros, limit: int) -> int:
         return 0
     ids = array(job for _, job in rows)
     tx.execute(Q["prune_finished"], (ids, tenant, state, rows[-1][0]))
+    tx.execute(Q["prune_expiry"], (ids, tx.partitions, EVERY_BYTE))
     for name in _PRUNED:
         tx.execute(Q[name], (ids,))
     return len(rows)

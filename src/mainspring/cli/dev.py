@@ -1,0 +1,124 @@
+"""`mainspring dev`: run an application here, and show what happens."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from mainspring import __version__
+from mainspring.app import App
+from mainspring.cli.documents import job_summary, raw
+from mainspring.cli.eventview import event_line
+from mainspring.cli.failures import AppError
+from mainspring.cli.logs import configure_logs
+from mainspring.cli.opening import store_path
+from mainspring.cli.options import AppStoreUrl, AsJson
+from mainspring.cli.output import Output, fields, text
+from mainspring.cli.watching import Event, Watcher
+from mainspring.cli.words import count, listed
+from mainspring.cli.worker import Slots, application
+from mainspring.config import DEFAULT_STORE, run_settings
+from mainspring.core.timer import from_micros
+from mainspring.runtime.loop import new_event_loop
+
+_NO_TARGET = (
+    "say which application to run, such as `mainspring dev tasks:app` for `app = App()` in tasks.py; "
+    "in Mainspring's own folder, try `mainspring dev examples.tour:app`"
+)
+
+Target = Annotated[
+    str | None,
+    typer.Argument(metavar="MODULE:APP", help="Where the application is, such as tasks:app.", show_default=False),
+]
+Grace = Annotated[str, typer.Option(metavar="DURATION", help="For running jobs when asked to stop.")]
+
+
+def dev(
+    target: Target = None,
+    slots: Slots = None,
+    grace: Grace = "5s",
+    store: AppStoreUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run an application here and show what happens, until Ctrl-C.
+
+    Its jobs and schedules run in this process; jobs that other processes submit to the same store are shown and run too.
+    """
+    if target is None:
+        raise AppError(_NO_TARGET)
+    run_settings(slots=slots, grace=grace)
+    configure_logs(as_json=as_json, level="warning", stream=sys.stderr)
+    app = application(target, store)
+    output = Output(as_json)
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(_run(app, target, slots, grace, output))
+
+
+async def _run(app: App, target: str, slots: int | None, grace: str, output: Output) -> None:
+    watching: list[asyncio.Task[None]] = []
+
+    def begin() -> None:
+        _greet(app, target, output)
+        watcher = Watcher(app.store, _teller(output), lambda: _say(output, "more jobs than this view can follow"))
+        watching.append(asyncio.create_task(_watch(watcher)))
+
+    try:
+        await app.run(slots=slots, grace=grace, ready=begin)
+    finally:
+        for task in watching:
+            task.cancel()
+    _say(output, "stopped")
+
+
+async def _watch(watcher: Watcher) -> None:
+    """The view must never end the run."""
+    try:
+        await watcher.run()
+    except asyncio.CancelledError:
+        return
+
+
+def _greet(app: App, target: str, output: Output) -> None:
+    path = store_path(app.store_url)
+    kinds, _, schedules = app.declared
+    document = {"event": "ready", "app": target, "store": str(path), "kinds": sorted(app.registry.names())}
+    known = f"{count(len(kinds), 'kind')} of job: {listed(sorted(app.registry.names()), 8)}"
+    timed = f", {count(len(schedules), 'schedule')}" if schedules else ""
+    here = "" if path == store_path(DEFAULT_STORE) else f" --store {app.store_url}"
+    hints = [
+        ("application", f"{target} ({known}{timed})"),
+        ("store", str(path)),
+        ("try, elsewhere", f"mainspring jobs list{here}"),
+        ("", f"mainspring jobs explain ID{here}"),
+        ("", f"mainspring queues list{here}"),
+        ("", "mainspring --help"),
+        ("stop", "Ctrl-C"),
+    ]
+    title = text(f"Mainspring {__version__}", style="bold")
+    output.show(document, lambda: [title, fields(hints), ""])
+
+
+def _teller(output: Output) -> Callable[[Event], None]:
+    def tell(event: Event) -> None:
+        if output.as_json:
+            output.line(_document(event))
+        else:
+            output.console.print(event_line(event))
+
+    return tell
+
+
+def _document(event: Event) -> dict[str, object]:
+    failure = event.failure
+    error = None if failure is None else {"type": failure.type, "message": failure.message}
+    told = {"event": event.name, "at": from_micros(event.at), "job": job_summary(event.job)}
+    return told | {"result": raw(event.result), "error": error}
+
+
+def _say(output: Output, said: str) -> None:
+    if output.as_json:
+        output.line({"event": said})
+    else:
+        output.say(said)

@@ -1,0 +1,214 @@
+"""`mainspring schedules`: look at stored schedules, pause and resume them, make jobs of them by hand."""
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+from zoneinfo import ZoneInfo
+
+import typer
+from msgspec import structs
+
+from mainspring.app.schedules import ScheduleStatus, ScheduleVerbs
+from mainspring.cli.documents import missed_document, schedule_document
+from mainspring.cli.opening import opened, perform
+from mainspring.cli.options import AsJson, StoreUrl, Tenant
+from mainspring.cli.output import Output, fields, pretty_json, table, text
+from mainspring.cli.reading import read_time
+from mainspring.cli.words import count, duration, moment, relative, stamp
+from mainspring.core.job import DEFAULT_TENANT
+from mainspring.core.options import check_name, whole_number
+from mainspring.core.partition import format_id
+from mainspring.core.timer import Micros, to_micros
+from mainspring.store.contract import MissedRecord
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+schedules_app = typer.Typer(help="Look at schedules and steer them.", no_args_is_help=True)
+
+MAX_TIMES = 1000
+_MISSED_SHOWN = 10
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.", show_default=False)]
+
+
+@asynccontextmanager
+async def _verbs(store: str | None, tenant: str) -> AsyncIterator[tuple[ScheduleVerbs, Micros]]:
+    check_name("tenant", tenant)
+    async with opened(store) as app:
+        yield ScheduleVerbs(app.store, tenant), app.store.clock.now()
+
+
+@schedules_app.command("list")
+def list_schedules(tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, as_json: AsJson = False) -> None:
+    """List schedules with their next times."""
+
+    async def work() -> None:
+        async with _verbs(store, tenant) as (verbs, now):
+            found = await verbs.list()
+        document = {"schedules": [schedule_document(schedule) for schedule in found]}
+        Output(as_json).show(document, lambda: _table(found, now))
+
+    perform(work())
+
+
+def _table(found: Sequence[ScheduleStatus], now: Micros) -> "Iterator[RenderableType]":
+    if not found:
+        yield "no schedules"
+        return
+    rows = [(s.name, s.rule.cron, s.rule.tz, s.kind, _next(s, now), s.runs) for s in found]
+    yield table(("name", "cron", "zone", "kind", "next", "runs"), rows, right=("runs",))
+
+
+def _next(schedule: ScheduleStatus, now: Micros) -> str:
+    if schedule.paused:
+        return "paused"
+    if schedule.next_at is None:
+        return "never again"
+    return f"{stamp(schedule.next_at)} ({relative(to_micros('next', schedule.next_at), now)})"
+
+
+@schedules_app.command()
+def show(name: Name, tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, as_json: AsJson = False) -> None:
+    """Show a schedule: its rule, its times, what it missed."""
+
+    async def work() -> None:
+        async with _verbs(store, tenant) as (verbs, now):
+            found, missed = await verbs.show(name), await verbs.missed(name, _MISSED_SHOWN)
+        document = schedule_document(found) | {"missed": [missed_document(record) for record in missed]}
+        Output(as_json).show(document, lambda: _view(found, missed, now))
+
+    perform(work())
+
+
+def _view(schedule: ScheduleStatus, missed: Sequence[MissedRecord], now: Micros) -> "Iterable[RenderableType]":
+    yield fields(_pairs(schedule, now))
+    yield text("\narguments", style="bold")
+    yield text(pretty_json(schedule.arguments.encode()))
+    if missed:
+        yield text("\nmissed occurrences, the newest first", style="bold")
+        rows = [(moment(m.first_at), moment(m.last_at), m.count or "many", m.reason) for m in missed]
+        yield table(("from", "to", "count", "reason"), rows)
+
+
+def _pairs(schedule: ScheduleStatus, now: Micros) -> Iterator[tuple[str, object]]:
+    rule = schedule.rule
+    yield "name", schedule.name
+    yield "kind", schedule.kind
+    yield "made by", "the application's code" if schedule.origin == "code" else "a user"
+    yield "next", _next(schedule, now)
+    yield "last looked at", stamp(schedule.last_at)
+    yield "runs", schedule.runs if rule.max_runs is None else f"{schedule.runs} of {rule.max_runs}"
+    yield "not ended", count(schedule.active, "job")
+    said = structs.asdict(rule)
+    for option in structs.fields(rule):
+        value = said[option.name]
+        if option.name in ("cron", "tz", "overlap", "catch_up") or value != option.default:
+            yield option.name.removesuffix("_s").replace("_", " "), _value(option.name, value)
+
+
+def _value(name: str, value: object) -> object:
+    if name.endswith("_s") and isinstance(value, float):
+        return duration(value)
+    if isinstance(value, datetime):
+        return stamp(value)
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else value
+
+
+@schedules_app.command()
+def next(
+    name: Name,
+    number: Annotated[int, typer.Option("--count", metavar="NUMBER", help=f"How many, up to {MAX_TIMES}.")] = 10,
+    tenant: Tenant = DEFAULT_TENANT,
+    store: StoreUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the next times of a schedule."""
+    whole_number("count", number, 1, MAX_TIMES)
+
+    async def work() -> None:
+        async with _verbs(store, tenant) as (verbs, _):
+            times, zone = await verbs.next(name, number), (await verbs.show(name)).rule.tz
+        rows = [(stamp(at), f"{at.astimezone(ZoneInfo(zone)):%a %Y-%m-%d %H:%M:%S %Z}") for at in times]
+        Output(as_json).show(
+            {"name": name, "times": times}, lambda: [table(("UTC", zone), rows) if rows else "never again"]
+        )
+
+    perform(work())
+
+
+@schedules_app.command()
+def pause(name: Name, tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, as_json: AsJson = False) -> None:
+    """Stop a schedule from firing until it is resumed."""
+    perform(_steer("pause", name, tenant, store, Output(as_json)))
+
+
+@schedules_app.command()
+def resume(name: Name, tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, as_json: AsJson = False) -> None:
+    """Let a schedule fire again from now on.
+
+    The time of the pause is not caught up.
+    """
+    perform(_steer("resume", name, tenant, store, Output(as_json)))
+
+
+async def _steer(verb: str, name: str, tenant: str, store: str | None, output: Output) -> None:
+    async with _verbs(store, tenant) as (verbs, now):
+        await (verbs.pause(name) if verb == "pause" else verbs.resume(name))
+        found = await verbs.show(name)
+    output.show(
+        schedule_document(found),
+        lambda: [text(f"{name}: next {_next(found, now)}" if not found.paused else f"{name} is paused")],
+    )
+
+
+@schedules_app.command()
+def trigger(name: Name, tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, as_json: AsJson = False) -> None:
+    """Make one job of a schedule now, beside its times."""
+
+    async def work() -> None:
+        async with _verbs(store, tenant) as (verbs, _):
+            job = format_id(await verbs.trigger(name))
+        Output(as_json).show({"name": name, "id": job}, lambda: [job])
+
+    perform(work())
+
+
+@schedules_app.command()
+def backfill(
+    name: Name,
+    first: Annotated[
+        str, typer.Option("--from", metavar="TIME", help="The first time, inclusive.", show_default=False)
+    ],
+    last: Annotated[str, typer.Option("--to", metavar="TIME", help="The last time, inclusive.", show_default=False)],
+    tenant: Tenant = DEFAULT_TENANT,
+    store: StoreUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make the jobs of past occurrences that have none."""
+    start, end = read_time("from", first), read_time("to", last)
+
+    async def work() -> None:
+        async with _verbs(store, tenant) as (verbs, _):
+            made = await verbs.backfill(name, start, end)
+        Output(as_json).show(
+            {"name": name, "occurrences": made}, lambda: [text(f"{name}: {count(made, 'occurrence')}")]
+        )
+
+    perform(work())
+
+
+@schedules_app.command()
+def delete(name: Name, tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, as_json: AsJson = False) -> None:
+    """Delete a schedule; its jobs stay.
+
+    A schedule that an application declares comes back when that application starts.
+    """
+
+    async def work() -> None:
+        async with _verbs(store, tenant) as (verbs, _):
+            await verbs.delete(name)
+        Output(as_json).show({"name": name, "deleted": True}, lambda: [text(f"{name} is deleted")])
+
+    perform(work())

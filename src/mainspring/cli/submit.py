@@ -1,0 +1,160 @@
+"""`mainspring submit`: a job from the command line, with or without the application's code.
+
+Without it, kinds and their defaults come from the store, where the application left them when it last ran; with `--app`,
+arguments are also checked against the function.
+"""
+
+from typing import Annotated, Any
+
+import typer
+from msgspec import json
+
+from mainspring.app import App
+from mainspring.app.handle import Job
+from mainspring.cli.loading import load_app
+from mainspring.cli.opening import opened, perform
+from mainspring.cli.options import AsJson, StoreUrl
+from mainspring.cli.output import Output
+from mainspring.cli.reading import encoded, read_arguments, read_moment, read_time
+from mainspring.cli.waiting import await_end, end_line, raise_unless_completed
+from mainspring.cli.words import listed
+from mainspring.config import store_url
+from mainspring.core.draft import Draft
+from mainspring.core.duration import parse_duration
+from mainspring.core.options import JobOptions, merged, parse_options
+from mainspring.errors import InvalidError, NotFoundError
+
+_Text = str | None
+
+# Options that the command and `parse_options` call the same.
+_SAME = (
+    *("queue", "tenant", "client", "priority", "complexity", "retries", "backoff", "timeout", "delay"),
+    *("key", "unique", "limit_key", "cpu", "memory_mb", "gpu"),
+)
+
+
+def _option(metavar: str, help: str) -> Any:
+    return typer.Option(metavar=metavar, help=help, show_default=False)
+
+
+_Kind = Annotated[str, typer.Argument(metavar="KIND", help="What to run.", show_default=False)]
+_Args = Annotated[
+    str, typer.Option(metavar="JSON", help="A JSON object with the arguments, @FILE, or - for standard input.")
+]
+_Wait = Annotated[bool, typer.Option("--wait", help="Wait until it has ended and print the result.")]
+
+
+def submit(
+    kind: _Kind,
+    args: _Args = "{}",
+    delay: Annotated[_Text, _option("DURATION", "Start after this long, such as 30s or 1h30m.")] = None,
+    at: Annotated[_Text, _option("TIME", "Start at this time, such as 2030-01-31T09:00:00Z.")] = None,
+    priority: Annotated[int | None, _option("1-10", "10 comes first.")] = None,
+    queue: Annotated[_Text, _option("NAME", "The queue; else the kind's.")] = None,
+    key: Annotated[_Text, _option("TEXT", "One job per key: a repeated submit finds the first.")] = None,
+    deadline: Annotated[_Text, _option("DURATION|TIME", "When it should have ended; raises its urgency.")] = None,
+    start_by: Annotated[_Text, _option("DURATION|TIME", "Cancel it if it has not started by then.")] = None,
+    tenant: Annotated[_Text, _option("NAME", "The tenant it belongs to.")] = None,
+    client: Annotated[_Text, _option("NAME", "Who submits it.")] = None,
+    tag: Annotated[list[str] | None, _option("TEXT", "A tag; may be repeated.")] = None,
+    label: Annotated[list[str] | None, _option("TEXT", "A label the worker must have; may be repeated.")] = None,
+    retries: Annotated[int | None, _option("NUMBER", "Further tries after a failure.")] = None,
+    backoff: Annotated[_Text, _option("DURATION", "The first wait before a retry; it doubles.")] = None,
+    timeout: Annotated[_Text, _option("DURATION", "How long one attempt may run.")] = None,
+    unique: Annotated[_Text, _option("DURATION", "One job with the same arguments within this long.")] = None,
+    limit_key: Annotated[_Text, _option("TEXT", "Count against the kind's limits under this key.")] = None,
+    complexity: Annotated[int | None, _option("1-10", "10 is the heaviest.")] = None,
+    cpu: Annotated[float | None, _option("CORES", "CPU cores it needs.")] = None,
+    memory_mb: Annotated[int | None, _option("MB", "Memory it needs.")] = None,
+    gpu: Annotated[int | None, _option("NUMBER", "GPUs it needs.")] = None,
+    app: Annotated[_Text, _option("MODULE:APP", "Check the arguments against this application.")] = None,
+    wait: _Wait = False,
+    wait_timeout: Annotated[_Text, _option("DURATION", "With --wait: give up after this long (exit code 4).")] = None,
+    store: StoreUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Submit a job; it is durable when its id is printed."""
+    options = _options(dict(locals()))
+    within_s = _within(wait, wait_timeout)
+    perform(_submit(kind, read_arguments(args), options, app, store, wait, within_s, Output(as_json)))
+
+
+def _options(given: dict[str, Any]) -> JobOptions:
+    """The job's options among everything the command was given."""
+    return parse_options(
+        at=None if given["at"] is None else read_time("at", given["at"]),
+        deadline=read_moment("deadline", given["deadline"]),
+        start_by=read_moment("start_by", given["start_by"]),
+        tags=given["tag"] or None,
+        labels=given["label"] or None,
+        **{name: given[name] for name in _SAME},
+    )
+
+
+def _within(wait: bool, wait_timeout: str | None) -> float | None:
+    if wait_timeout is None:
+        return None
+    if not wait:
+        raise InvalidError("wait-timeout", "has no effect without --wait")
+    return parse_duration("wait-timeout", wait_timeout)
+
+
+async def _submit(
+    kind: str,
+    values: dict[str, Any],
+    options: JobOptions,
+    target: str | None,
+    store: str | None,
+    wait: bool,
+    within_s: float | None,
+    output: Output,
+) -> None:
+    if target is not None:
+        application = load_app(target)
+        if store is not None:
+            application.store_url = store_url(store)
+        draft = _checked_draft(application, target, kind, values, options)
+        async with application:
+            await _hand_in(application, draft, wait, within_s, output)
+        return
+    async with opened(store) as application:
+        draft = await _draft(application, kind, values, options)
+        await _hand_in(application, draft, wait, within_s, output)
+
+
+def _checked_draft(app: App, target: str, kind: str, values: dict[str, Any], options: JobOptions) -> Draft:
+    known = app.registry.get(kind)
+    if known is None:
+        raise NotFoundError(f"{target} has no kind {kind!r}; it has {_names(app.registry.names())}")
+    defaults = {declared.name: declared.options for declared in app.declared[0]}
+    return Draft(kind, known.encode((), values), merged(defaults[kind], options))
+
+
+async def _draft(app: App, kind: str, values: dict[str, Any], options: JobOptions) -> Draft:
+    known = {record.name: record.defaults for record in await app.store.list_kinds()}
+    if kind not in known:
+        raise NotFoundError(f"the store knows no kind {kind!r}; it knows {_names(known)}")
+    defaults = json.decode(known[kind], type=JobOptions)
+    return Draft(kind, encoded(values), merged(defaults, options))
+
+
+def _names(kinds: Any) -> str:
+    names = sorted(kinds)
+    return listed(names, 20) if names else "none yet: run the application once, or name it with --app"
+
+
+async def _hand_in(app: App, draft: Draft, wait: bool, within_s: float | None, output: Output) -> None:
+    (job,) = await app.submit_many([draft])
+    if wait:
+        await _wait(app, job, within_s, output)
+        return
+    document = {"id": job.id, "kind": draft.kind, "existed": job.existed}
+    output.show(document, lambda: [f"{job.id}{' (was there already)' if job.existed else ''}"])
+
+
+async def _wait(app: App, job: Job[Any], within_s: float | None, output: Output) -> None:
+    if not output.as_json:
+        output.say(job.id)
+    document, ended = await await_end(app, job.key, within_s)
+    output.show(document | {"existed": job.existed}, lambda: [end_line(ended)])
+    raise_unless_completed(job.key, ended)

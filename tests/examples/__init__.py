@@ -1,0 +1,1 @@
+"""The examples of the repository, run as a newcomer would run them."""

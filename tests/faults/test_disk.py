@@ -1,0 +1,179 @@
+"""The disk is full or broken: submits are refused with a clear error, reads work, nothing acknowledged is lost."""
+
+import contextlib
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from faults.harness import Child, Site, check_effects, check_tables, until
+
+LEASE_S = 1.0
+DISK_BYTES = 8 << 20
+
+
+class Shell:
+    """The commands of `child_shell`, and what was acknowledged."""
+
+    def __init__(self, site: Site) -> None:
+        self.child = site.start("child_shell")
+        self.child.hear("ready")
+        self.accepted: list[str] = []
+
+    def submit(self, count: int = 1) -> str | None:
+        """None, or why it was refused."""
+        word, _, rest = self._ask(f"submit {count}").partition(" ")
+        if word == "refused":
+            return rest
+        self.accepted += rest.split()
+        return None
+
+    def state(self, id_: str) -> str:
+        return self._ask(f"state {id_}").partition(" ")[2]
+
+    def refusal(self) -> str:
+        """Submit until it is refused: what is preallocated takes a little more."""
+        return until(lambda: self.submit(50), "a submit is refused") or ""
+
+    def recovered(self) -> None:
+        until(lambda: self.submit() is None, "submits are accepted again")
+
+    def _ask(self, command: str) -> str:
+        self.child.tell(command)
+        return self.child.hear("answer")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of a few megabytes."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = shutil.which("mount")
+    if mount is None or os.geteuid() != 0:
+        pytest.skip("mounting a small tmpfs needs root; the test with a file size limit covers the rest")
+    mounted = subprocess.run([mount, "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", disk], capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"a tmpfs cannot be mounted here: {mounted.stderr.decode()}")
+    yield disk
+    subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+@pytest.fixture
+def disk_site(small_disk: Path, tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path, small_disk / "faults.db")
+    yield site
+    site.close()
+
+
+def _fill(disk: Path) -> Path:
+    ballast = disk / "ballast"
+    with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    return ballast
+
+
+def _check(site: Site, shell: Shell) -> None:
+    site.drained()
+    check_tables(site)
+    assert check_effects(site, shell.accepted).unexplained == 0
+
+
+def test_a_full_disk(disk_site: Site, small_disk: Path) -> None:
+    site = disk_site
+    worker, shell = site.worker(lease_s=LEASE_S), Shell(site)
+    assert shell.submit(20) is None
+    ballast = _fill(small_disk)
+
+    refused = shell.refusal()
+    assert refused.startswith("StoreUnavailableError")
+    assert "is full" in refused
+    assert shell.state(shell.accepted[0]) in ("pending", "assigned", "running", "completed")
+    time.sleep(2 * LEASE_S)  # full for longer than the worker's lease
+    assert shell.submit() is not None
+    assert worker.alive
+
+    ballast.unlink()
+    shell.recovered()
+    _check(site, shell)
+    assert worker.alive, worker.errors()
+
+
+def test_a_file_that_may_not_grow(site: Site) -> None:
+    """The same without root: the process may write no file beyond a size."""
+    worker, shell = site.worker(lease_s=LEASE_S), Shell(site)
+    assert shell.submit(20) is None
+    free = resource.prlimit(shell.child.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(shell.child.pid, resource.RLIMIT_FSIZE, (4096, free[1]))
+
+    refused = shell.refusal()
+    assert refused.startswith("StoreUnavailableError")
+    assert str(site.store) in refused
+    assert shell.state(shell.accepted[0]) in ("pending", "assigned", "running", "completed")
+
+    resource.prlimit(shell.child.pid, resource.RLIMIT_FSIZE, free)
+    shell.recovered()
+    shell.child.kill()
+    _check(site, shell)
+    assert worker.alive
+
+
+@contextlib.contextmanager
+def _broken_sync(child: Child) -> Iterator[None]:
+    """Every fsync of a running process fails, as on a dying disk."""
+    strace = shutil.which("strace")
+    if strace is None:
+        pytest.skip("strace is not installed")
+    calls = "fsync,fdatasync"
+    command = [strace, "-f", "-e", f"trace={calls}", "-e", f"inject={calls}:error=EIO", "-p", str(child.pid)]
+    tracer = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    assert tracer.stderr is not None
+    try:
+        first = tracer.stderr.readline().decode()
+        if "attached" not in first:
+            pytest.skip(f"strace may not trace here: {first}")
+        # Read on, or a full pipe would stop the tracer and with it the process.
+        with subprocess.Popen(["cat"], stdin=tracer.stderr, stdout=subprocess.DEVNULL):
+            tracer.stderr.close()
+            yield
+            tracer.send_signal(signal.SIGINT)
+            tracer.wait()
+    finally:
+        tracer.kill()
+        tracer.wait()
+
+
+def test_a_disk_that_cannot_sync(site: Site) -> None:
+    """An answer is given after the sync: where that fails, the answer is an error."""
+    shell = Shell(site)
+    assert shell.submit(20) is None
+    with _broken_sync(shell.child):
+        refused = shell.submit()
+        assert refused is not None
+        assert refused.startswith("StoreUnavailableError")
+        assert "disk" in refused
+        assert shell.submit() is not None
+        assert shell.state(shell.accepted[0]) == "pending"
+    shell.recovered()
+    shell.child.kill()
+    site.worker()
+    _check(site, shell)
+
+
+def test_a_worker_whose_disk_cannot_sync(site: Site) -> None:
+    """It can neither claim nor report nor renew its lease; when the disk is back, it goes on."""
+    worker, shell = site.worker(lease_s=LEASE_S), Shell(site)
+    assert shell.submit(20) is None
+    until(lambda: len(site.effects()) >= 20, "it works")
+    with _broken_sync(worker):
+        assert shell.submit(20) is None
+        time.sleep(2 * LEASE_S)
+    assert shell.submit(20) is None
+    _check(site, shell)
+    assert worker.alive, worker.errors()

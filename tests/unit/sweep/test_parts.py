@@ -1,0 +1,265 @@
+"""Sweeper, ticker, rescuer, pruner, ownership: one step at a time under a clock that stands still."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import json
+
+from contract.scene import START
+from dispatch.floor import Floor, open_floor
+from mainspring.app.declare import first_time
+from mainspring.core.schedule import parse_rule
+from mainspring.core.timer import SECOND, from_micros
+from mainspring.runtime.gauges import Gauges
+from mainspring.store.contract import Hint
+from mainspring.sweep.ownership import LEASE_S, Heartbeat
+from mainspring.sweep.pruner import LOOK_S as PRUNE_LOOK_S
+from mainspring.sweep.pruner import PAUSE_S, Pruner
+from mainspring.sweep.sweeper import LOOK_S, Sweeper
+from mainspring.sweep.ticker import Definition, Ticker
+
+MINUTE = 60 * SECOND
+
+
+@pytest.fixture
+async def floor(folder: Path) -> AsyncIterator[Floor]:
+    async with open_floor(folder) as made:
+        yield made
+
+
+def sweeper(floor: Floor) -> Sweeper:
+    made = Sweeper(floor.store, floor.clock, Gauges())
+    made.own(list(floor.everywhere))
+    floor.store.subscribe(lambda hint: made.hear(hint) and None)
+    return made
+
+
+# --- sweeper
+
+
+async def test_i8_the_sweeper_rests_until_the_next_timer_and_ripens_it_then(floor: Floor) -> None:
+    part = sweeper(floor)
+    assert await part.run_once() == LOOK_S
+    await floor.submit_one(delay=4)
+    assert await part.run_once() == 4.0
+    floor.clock.advance(3.999999)
+    rest_s = await part.run_once()
+    assert 0 < rest_s < 0.0001
+    assert await floor.ready() == []
+    floor.clock.advance(0.000001)
+    await part.run_once()
+    assert len(await floor.ready()) == 1
+
+
+async def test_a_timer_hint_shortens_the_rest_and_a_later_one_does_not(floor: Floor) -> None:
+    part = sweeper(floor)
+    await floor.submit_one(delay=5)
+    await part.run_once()
+    assert not part.hear(Hint("timer", at=START + 6 * SECOND))
+    assert not part.hear(Hint("ready"))
+    assert part.hear(Hint("timer", at=START + 2 * SECOND))
+    assert await part.run_once() == 2.0
+
+
+async def test_a_lost_hint_costs_the_sweeper_one_slow_look(floor: Floor) -> None:
+    part = Sweeper(floor.store, floor.clock, Gauges())
+    part.own(list(floor.everywhere))
+    await part.run_once()
+    await floor.submit_one(delay=1)  # nobody tells it
+    floor.clock.advance(LOOK_S)
+    await part.run_once()
+    assert len(await floor.ready()) == 1
+
+
+async def test_jobs_too_late_to_start_expire_by_the_sweeper(floor: Floor) -> None:
+    part = sweeper(floor)
+    job = await floor.submit_one(start_by=3)
+    assert await part.run_once() == 3.0
+    floor.clock.advance(3)
+    await part.run_once()
+    assert (await floor.record(job)).reason == "expired"
+
+
+async def test_a_backlog_is_swept_without_a_rest(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mainspring.sweep.sweeper.BATCH", 3)
+    part = sweeper(floor)
+    await floor.submit(10, delay=1)
+    floor.clock.advance(1)
+    rounds = 0
+    while await part.run_once() == 0:
+        rounds += 1
+    assert rounds >= 3
+    assert len(await floor.ready()) == 10
+
+
+# --- ticker
+
+
+async def put_rule(floor: Floor, name: str, **rule: Any) -> None:
+    parsed = parse_rule(**({"cron": "* * * * *"} | rule))
+    definition = json.encode(Definition(parsed, "tick", "{}"))
+    await floor.put_schedule(name, definition=definition, next_at=first_time(parsed, floor.clock.now()))
+
+
+async def test_i9_the_ticker_fires_each_occurrence_once_and_rests_until_the_next(floor: Floor) -> None:
+    part = Ticker(floor.store, floor.clock, gauges := Gauges())
+    await put_rule(floor, "s", overlap="allow")
+    first = START // MINUTE * MINUTE + MINUTE
+    floor.clock.jump_to(first - 5 * SECOND)
+    assert await part.run_once() == 5.0
+    assert floor.count("job") == 0
+    for fired in (1, 2, 3):
+        floor.clock.jump_to(first + (fired - 1) * MINUTE)
+        assert await part.run_once() == 0  # there may be more
+        assert await part.run_once() == 10.0  # a slow look, although the next one is a minute away
+        assert await part.run_once() == 10.0
+        assert floor.count("job") == gauges.fired == fired
+    occurrences = {row[0] for row in floor.rows("select occurrence_at from occurrence")}
+    assert occurrences == {first + n * MINUTE for n in range(3)}
+
+
+async def test_i9_any_number_of_tickers_make_one_job_per_occurrence(floor: Floor) -> None:
+    await put_rule(floor, "s", overlap="allow")
+    parts = [Ticker(floor.store, floor.clock, Gauges()) for _ in range(4)]
+    for _ in range(3):
+        floor.clock.advance(60)
+        for part in parts:
+            part.hear(Hint("schedule"))
+        await asyncio.gather(*(part.run_once() for part in parts))
+    assert floor.count("job") == floor.count("occurrence") == 3
+
+
+async def test_after_an_outage_the_ticker_catches_up_as_the_rule_says_and_records_the_rest(floor: Floor) -> None:
+    await put_rule(floor, "s", catch_up="latest", overlap="allow")
+    floor.clock.advance(3600)
+    await Ticker(floor.store, floor.clock, Gauges()).run_once()
+    missed = await floor.store.list_missed("default/s", 10)
+    made = floor.count("job")
+    assert made in (1, 2)  # the latest that was late, and one that is not late yet
+    assert sum(entry.count or 0 for entry in missed) + made in (60, 61)
+    assert {entry.reason for entry in missed} == {"catch_up"}
+
+
+async def test_i8_jitter_delays_the_job_and_not_the_occurrence(floor: Floor) -> None:
+    await put_rule(floor, "s", jitter="30s")
+    floor.clock.advance(60)
+    await Ticker(floor.store, floor.clock, Gauges()).run_once()
+    ((due_at, occurrence_at),) = floor.rows("select j.due_at, o.occurrence_at from job j join occurrence o on o.job = j.id")
+    assert 0 <= due_at - occurrence_at <= 30 * SECOND
+    assert from_micros(occurrence_at).second == 0
+
+
+# --- rescuer
+
+
+async def test_i7_the_rescuer_takes_the_jobs_of_dead_nodes(floor: Floor) -> None:
+    dead = await floor.new_node(b"dead")
+    job = await floor.started(await floor.session(dead))
+    floor.clock.advance(LEASE_S - 1)
+    floor.store.renew_lease(floor.node.id, LEASE_S, lambda _: None)
+    await floor.node.ownership.run_once()
+    await floor.node.rescuer.run_once()
+    assert await floor.state(job) == "assigned"
+    floor.clock.advance(2)
+    await floor.node.ownership.run_once()
+    await floor.node.rescuer.run_once()
+    assert await floor.state(job) == "pending"
+    assert floor.node.gauges.rescued == 1
+
+
+async def test_time_in_which_the_node_itself_stood_still_does_not_count_against_a_worker(
+    floor: Floor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("mainspring.sweep.rescuer.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("mainspring.dispatch.desk.time.monotonic", lambda: now[0])
+    part = floor.node.rescuer
+    part._looked_s = now[0]
+    worker = await floor.worker()
+    job = await floor.submit_one()
+    assert await worker.jobs() == [job]
+    now[0] += 60.0  # the machine slept
+    await part.run_once()
+    assert await floor.state(job) == "assigned"
+    for _ in range(11):  # and now the worker is silent while we listen
+        now[0] += 1.0
+        await part.run_once()
+    assert await floor.state(job) == "pending"
+
+
+# --- pruner
+
+
+async def test_the_pruner_keeps_each_state_for_its_time(floor: Floor) -> None:
+    part = Pruner(floor.store, floor.clock, gauges := Gauges(), keep_s=100, keep_failed_s=1000)
+    session = await floor.session()
+    done, failed = await floor.started(session), await floor.started(session)
+    await floor.settle(session, done, 1, "completed")
+    await floor.fail(session, failed, 1)
+    cancelled = await floor.submit_one()
+    await floor.store.cancel_jobs([cancelled])
+    floor.clock.advance(100)
+    assert await part.run_once() == PRUNE_LOOK_S
+    assert floor.count("job") == 3
+    floor.clock.advance(1)
+    await part.run_once()
+    assert [row[0] for row in floor.rows("select id from job")] == [failed]
+    floor.clock.advance(1000)
+    await part.run_once()
+    assert floor.count("job") == 0
+    assert gauges.pruned == 3
+
+
+async def test_a_large_backlog_is_pruned_in_small_batches_with_pauses(
+    floor: Floor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mainspring.sweep.pruner.BATCH", 2)
+    part = Pruner(floor.store, floor.clock, Gauges(), keep_s=1, keep_failed_s=1)
+    await floor.store.cancel_jobs(await floor.submit(5))
+    floor.clock.advance(10)
+    assert [await part.run_once() for _ in range(3)] == [PAUSE_S, PAUSE_S, PRUNE_LOOK_S]
+    assert floor.count("job") == 0
+
+
+# --- ownership
+
+
+async def test_a_node_that_joins_gets_its_share_and_one_that_dies_leaves_it(floor: Floor) -> None:
+    assert floor.node.ownership.partitions == list(floor.everywhere)
+    other = await floor.join("second")
+    for node in (floor.node, other, floor.node, other):
+        await node.ownership.run_once()
+    shares = [set(node.ownership.partitions) for node in (floor.node, other)]
+    assert shares[0] | shares[1] == set(floor.everywhere)
+    assert shares[0] & shares[1] == set()
+    floor.clock.advance(LEASE_S + 1)
+    floor.store.renew_lease(floor.node.id, LEASE_S, lambda _: None)
+    await floor.submit_one()  # the renewal before it is done
+    await floor.node.ownership.run_once()
+    assert floor.node.ownership.partitions == list(floor.everywhere)
+    assert [node.id for node in await floor.store.list_nodes()] == [floor.node.id]
+
+
+async def test_a_heartbeat_renews_and_says_once_that_the_node_was_ended(floor: Floor) -> None:
+    lost: list[None] = []
+    heartbeat = Heartbeat(floor.store, floor.node.id, lambda: lost.append(None))
+    floor.clock.advance(LEASE_S - 1)
+    heartbeat.beat()
+    await floor.submit_one()  # the renewal before it is done
+    assert (await floor.store.list_nodes())[0].lease_until == floor.clock.now() + int(LEASE_S * SECOND)
+    await floor.store.end_nodes(floor.node.id)
+    heartbeat.beat()
+    heartbeat.beat()
+    await floor.submit_one()
+    assert lost == [None]
+
+
+async def test_a_heartbeat_thread_ends_when_it_is_stopped(floor: Floor) -> None:
+    heartbeat = Heartbeat(floor.store, floor.node.id, lambda: None)
+    heartbeat.start()
+    heartbeat.stop()
+    assert not any(thread.name == "mainspring-heartbeat" for thread in threading.enumerate())
