@@ -49,7 +49,7 @@ class Node:
         self.dispatcher = Dispatcher(store, clock, store.partitions, gauges, self.desk.deliver)
         self.desk.dispatcher = self.dispatcher
         self.rescuer = Rescuer(store, gauges, self.desk.end_silent)
-        self.ownership = Ownership(store, self._own)
+        self.ownership = Ownership(store, clock, self._own)
         self.canceller = Canceller(self.desk)
         parts = (self.ownership, self.sweeper, self.ticker, self.rescuer, self.pruner, self.canceller, self.dispatcher)
         self._services = {part.name: Service(part) for part in parts}
@@ -81,7 +81,7 @@ class Node:
 
     async def leave(self) -> None:
         self._unsubscribe()
-        await self.store.end_nodes(self.id)
+        await self.store.end_nodes({self.id: None})
         await self.rescuer.run_once()
 
     async def tick(self) -> None:

@@ -108,17 +108,16 @@ def _check_live(t: Tables) -> None:
 
 def _check_ended(t: Tables) -> None:
     """I5, I7: an ended job says so once, and nothing waits for it or counts it any more."""
-    for job, tenant, state, finished_at in t.finished:
-        row = t.jobs[job]
-        assert (tenant, state, finished_at) == (row["tenant"], row["state"], row["finished_at"])
+    for job, *said in t.finished:
+        assert said == [t.jobs[job][column] for column in ("tenant", "state", "finished_at")]
     ended = {job for job, row in t.jobs.items() if row["state"] in ENDED}
-    for name, rows in (
-        ("active", t.active),
-        ("edge parent", [(parent,) for _, parent in t.edge]),
-        ("edge child", t.edge),
+    for name, jobs in (
+        ("active", [job for job, _ in t.active]),
+        ("edge parent", [parent for _, parent in t.edge]),
+        ("edge child", [child for child, _ in t.edge]),
     ):
-        for row in rows:
-            assert row[0] not in ended, f"{name} has a row of {row[0].hex()}, which has ended"
+        for job in jobs:
+            assert job not in ended, f"{name} has a row of {job.hex()}, which has ended"
     for job, row in t.jobs.items():
         assert (row["finished_at"] is not None) == (job in ended)
         assert row["losses"] <= MAX_LOSSES, f"I7: {job.hex()} was lost {row['losses']} times"

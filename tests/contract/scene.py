@@ -38,10 +38,12 @@ from mainspring.wire import Failure
 START: Micros = 1_900_000_000 * SECOND
 LEASE_S = 10.0
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
-TABLES = (
-    "job spec result failure claim timer ready live finished expiry cancel edge held limit_state node session partition "
-    "schedule occurrence active missed"
-).split()
+# Where a job may leave a row, and the other tables that a verb may change.
+JOB_TABLES = [
+    *("job", "spec", "result", "failure", "claim", "timer", "ready", "live", "finished"),
+    *("expiry", "cancel", "edge", "held", "occurrence", "active"),
+]
+TABLES = [*JOB_TABLES, "limit_state", "node", "session", "partition", "schedule", "missed"]
 FAILURE = Failure("error", "ValueError", "no", "Traceback: no")
 
 

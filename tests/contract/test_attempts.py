@@ -1,5 +1,7 @@
 """The end of attempts: I4, I5, I6, I7, I12."""
 
+from typing import Any
+
 import pytest
 
 from contract.scene import FAILURE, START, Scene
@@ -110,7 +112,7 @@ async def test_a_job_that_waits_for_another_starts_when_that_has_ended_however_i
 
 # --- what is not current changes nothing
 
-OUTCOMES = {
+OUTCOMES: dict[str, dict[str, Any]] = {
     "completed": {"result": b"9"},
     "failed": {"failure": FAILURE, "reason": "error", "counts": "failure"},
     "cancelled": {"reason": "raised"},

@@ -47,6 +47,14 @@ def edit(path: Path, sql: str) -> None:
     connection.close()
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    return {item.name: item.read_bytes() for item in folder.iterdir()}
+
+
+def scribble(path: Path) -> None:
+    path.write_bytes(b"not a database at all" * 100)
+
+
 # --- files
 
 
@@ -89,19 +97,18 @@ async def test_another_programs_database_is_refused_and_left_as_it_was(path: Pat
     connection.execute("create table theirs (x)")
     connection.commit()
     connection.close()
-    before = path.read_bytes()
+    before = contents(path.parent)
     with pytest.raises(StoreError, match="another program's database"):
         await SqliteStore.open(path)
-    assert path.read_bytes() == before
-    assert sorted(item.name for item in path.parent.iterdir()) == [path.name]
+    assert contents(path.parent) == before
 
 
 async def test_a_file_that_is_no_database_is_refused_and_left_as_it_was(path: Path) -> None:
-    path.write_bytes(b"not a database at all" * 100)
-    before = path.read_bytes()
+    scribble(path)
+    before = contents(path.parent)
     with pytest.raises(StoreError, match="not a usable SQLite file"):
         await SqliteStore.open(path)
-    assert path.read_bytes() == before
+    assert contents(path.parent) == before
 
 
 async def test_a_missing_folder_is_named(folder: Path) -> None:
@@ -200,8 +207,10 @@ async def test_a_forked_child_may_not_use_the_store(scene: Scene) -> None:
             except BaseException:
                 code = 3
         os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert await reading == await writing == []
+    _, status = await asyncio.to_thread(os.waitpid, child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert await reading == []
+    assert await writing == []
 
 
 async def test_a_closed_store_refuses_work(folder: Path) -> None:

@@ -51,8 +51,8 @@ async def test_i8_due_are_those_whose_time_has_come_and_that_are_not_paused(scen
     await scene.put_schedule("over", next_at=None)
     assert await scene.store.due_schedules(10) == ([], START + 30 * SECOND)
     scene.clock.advance(60)
-    due, next_at = await scene.store.due_schedules(10)
-    assert ([record.name for record in due], next_at) == (["late", "now"], START + 61 * SECOND)
+    due, following = await scene.store.due_schedules(10)
+    assert ([record.name for record in due], following) == (["late", "now"], START + 61 * SECOND)
     assert [record.name for record in (await scene.store.due_schedules(1))[0]] == ["late"]
 
 

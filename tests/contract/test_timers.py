@@ -1,13 +1,10 @@
 """From later to due, from waiting to expired, from ended to gone: I8, retention."""
 
-from contract.scene import START, Scene
+from contract.scene import JOB_TABLES, START, Scene
 from mainspring.core.timer import HOUR, SECOND
 from mainspring.store.contract import Inserted
 
 DAY_S = 86_400.0
-
-# Every table that a job may leave a row in.
-TABLES = "job spec result failure claim timer ready live finished expiry cancel edge held occurrence active".split()
 
 
 async def test_i8_nothing_ripens_a_microsecond_early(scene: Scene) -> None:
@@ -109,7 +106,7 @@ async def test_a_pruned_job_leaves_nothing_behind_in_any_table(scene: Scene) -> 
     scene.clock.advance(DAY_S * 2)
     assert scene.ended == 6
     assert await scene.prune(DAY_S) == 6
-    assert {table: scene.count(table) for table in TABLES} == dict.fromkeys(TABLES, 0)
+    assert {table: scene.count(table) for table in JOB_TABLES} == dict.fromkeys(JOB_TABLES, 0)
 
 
 async def test_each_state_is_kept_for_its_own_time(scene: Scene) -> None:
@@ -155,8 +152,8 @@ async def test_i2_a_key_lives_for_24_hours_after_it_was_made_even_if_its_job_is_
 async def test_ended_sessions_and_nodes_go_with_the_pruning_once_nothing_of_them_lives(scene: Scene) -> None:
     busy, idle, current = await scene.session(), await scene.session(), await scene.session()
     job = await scene.started(busy)
-    await scene.store.end_nodes(b"of " + busy)
-    await scene.store.end_nodes(b"of " + idle)
+    await scene.store.end_nodes({b"of " + busy: None})
+    await scene.store.end_nodes({b"of " + idle: None})
     scene.clock.advance(3601)
     await scene.prune(60)
     assert {row[0] for row in scene.rows("select id from session")} == {busy, current}

@@ -43,8 +43,8 @@ class Config(Struct):
 @contextlib.asynccontextmanager
 async def node_at(app: App, folder: Path, now: datetime) -> AsyncIterator[ManualNode]:
     """The public manual node, on a folder that outlives it."""
-    timing.set_heartbeat(_BEAT_S)
-    with patch.object(tempfile, "mkdtemp", lambda **_: str(folder)), patch("shutil.rmtree"):
+    beat = patch.dict(timing.worker_defaults(), heartbeat_s=_BEAT_S)
+    with beat, patch.object(tempfile, "mkdtemp", lambda **_: str(folder)), patch("shutil.rmtree"):
         async with ManualNode(app, now=now) as node:
             yield node
 
@@ -105,6 +105,7 @@ class Life:
             (away,) = await self.submit(jobs.quick.options(delay="5m").job(5), what="away")
             (back,) = await self.submit(jobs.quick.options(delay="5m").job(6), what="back")
             assert await self._app.store.reprioritise_jobs([later[0].key], 9) == ["pending"]
+            self.acknowledged("reprioritise", later[0].id)
             assert await away.cancel()
             self.acknowledged("cancel", away.id)
             assert await back.cancel()

@@ -58,9 +58,9 @@ def nap_process(ctx: Context, seconds: float) -> int:
 
 
 async def gated(ctx: Context, gate: str) -> int:
-    """Runs until somebody makes the file `gate`."""
+    """Runs until somebody makes the file `gate`, or one that lets this process alone through."""
     record(ctx)
-    while not Path(gate).exists():  # noqa: ASYNC110, ASYNC240  (another process makes it)
+    while not Path(gate).exists() and not Path(f"{gate}.{os.getpid()}").exists():  # noqa: ASYNC110, ASYNC240
         await asyncio.sleep(0.01)
     return os.getpid()
 

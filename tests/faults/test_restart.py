@@ -25,7 +25,7 @@ async def test_a_node_that_was_ended_starts_again(site: Site, monkeypatch: pytes
 
         _refuse(monkeypatch, refusals)
         (node,) = await app.store.list_nodes()
-        assert await app.store.end_nodes(node.id) == 1
+        assert await app.store.end_nodes({node.id: None}) == 1
         await _runs(site, 2)  # rescued from the old node, started by the new one
         gate.touch()
         await held.result(timeout=30)

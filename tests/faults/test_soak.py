@@ -126,7 +126,10 @@ class Soak:
 
 
 def test_random_faults(site: Site, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> None:
-    option = request.config.getoption
+    def option(name: str) -> Any:
+        """None where this folder was not named on the command line, so that pytest read its options too late."""
+        return request.config.getoption(name, default=None)
+
     seconds = option("--soak-seconds") or (LONG_S if option("--soak") else SHORT_S)
     seed = option("--soak-seed")
     seed = random.randrange(1 << 32) if seed is None else seed

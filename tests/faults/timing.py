@@ -1,5 +1,7 @@
 """Shorter leases for tests that would otherwise wait for them, and slower looks for tests of hints."""
 
+from typing import Any
+
 from mainspring import node
 from mainspring.app import handle
 from mainspring.dispatch import dispatcher
@@ -18,15 +20,15 @@ def shorten_lease(lease_s: float) -> None:
     ownership.BEAT_S *= scale
     ownership.LOOK_S *= scale
     rescuer.LOOK_S *= scale
-    set_heartbeat(3.0 * scale)
+    worker_defaults()["heartbeat_s"] *= scale
 
 
-def set_heartbeat(seconds: float) -> None:
-    """How often workers report."""
+def worker_defaults() -> dict[str, Any]:
+    """What a worker is made with where nobody says otherwise; changing it changes the workers made later."""
     defaults = Worker.__init__.__kwdefaults__
     assert defaults is not None
     assert "heartbeat_s" in defaults
-    defaults["heartbeat_s"] = seconds
+    return defaults
 
 
 def slow_looks() -> None:

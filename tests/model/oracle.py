@@ -103,7 +103,7 @@ class Oracle:
     def retry(self, id_: bytes) -> str | None:
         job = self.jobs.get(id_)
         if job is None or job.state not in (State.FAILED, State.CANCELLED):
-            return job and job.state
+            return None if job is None else job.state
         job.failures = job.losses = 0
         self._requeue(job, self.now)
         if job.schedule is not None:
@@ -113,7 +113,7 @@ class Oracle:
     def reprioritise(self, id_: bytes, priority: int) -> str | None:
         job = self.jobs.get(id_)
         if job is None or job.state != State.PENDING:
-            return job and job.state
+            return None if job is None else job.state
         job.priority = priority
         self._requeue(job, job.due_at)
         return "pending"

@@ -153,7 +153,7 @@ class StoreAgainstOracle(RuleBasedStateMachine):
     @rule(which=st.lists(some, min_size=1, max_size=5), seat=st.integers(0, 1), ended=st.booleans())
     def assign(self, which: list[int], seat: int, ended: bool) -> None:
         """Any of what was read at some time, in any order, to an open session or to any."""
-        picked = list({entry: None for entry in (self.seen[n % len(self.seen)] for n in which)})
+        picked = list(dict.fromkeys(self.seen[n % len(self.seen)] for n in which))
         session = self.all_sessions[which[0] % len(self.all_sessions)] if ended else self.open_sessions[seat]
         (answer,) = self.run(self.store.assign_jobs([Pick(session, picked)]))
         won = [entry for entry in picked if self.oracle.assign(session, entry.job, entry.attempt)]
@@ -194,9 +194,7 @@ class StoreAgainstOracle(RuleBasedStateMachine):
         assert self.oracle.jobs[job].attempt == self.starts[job], "I4: attempt numbers rise by one"
 
     @precondition(lambda self: any(job.state in LIVE for job in self.oracle.jobs.values()))
-    @rule(
-        which=some, outcome=outcomes, old=st.sampled_from([0, 0, 0, 0, 1, -1]), stranger=some, stay=st.booleans()
-    )
+    @rule(which=some, outcome=outcomes, old=st.sampled_from([0, 0, 0, 0, 1, -1]), stranger=some, stay=st.booleans())
     def settle(self, which: int, outcome: OutcomeType, old: int, stranger: int, stay: bool) -> None:
         """The outcome of a live attempt; sometimes with another attempt's number, sometimes from a stranger."""
         live = [job for job in self.oracle.jobs.values() if job.state in LIVE]

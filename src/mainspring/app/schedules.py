@@ -103,16 +103,16 @@ class ScheduleVerbs:
 
     async def trigger(self, name: str) -> bytes:
         """One job now, beside the rule's times; the id of the job. Its overlap policy holds."""
-        for _ in range(_TRIES):
+        for attempt in range(_TRIES):
             record = await self._read(name)
             overlap = decode_definition(record.definition).rule.overlap
             if overlap == "skip" and record.active + record.queued:
                 raise ConflictError(f"schedule {name!r} has a job that has not ended, and its overlap is 'skip'")
             if overlap == "queue_one" and record.queued:
                 raise ConflictError(f"schedule {name!r} has a job waiting already, and its overlap is 'queue_one'")
-            now = self._store.clock.now()
-            firing = self._firing(record, [now])
-            if (await self._store.fire_schedules([firing]))[0]:
+            # An odd microsecond: never the time of the rule itself, whose occurrence this must not take.
+            firing = self._firing(record, [(self._store.clock.now() | 1) + 2 * attempt])
+            if (await self._store.fire_schedules([firing]))[0] and await self._made(firing):
                 return firing.jobs[0].ids[0]
         raise ConflictError(f"schedule {name!r} keeps changing: try again")
 
@@ -123,13 +123,18 @@ class ScheduleVerbs:
             times = backfill(decode_definition(record.definition).rule, first, last, MAX_BACKFILL)
             firing = self._firing(record, [to_micros("occurrence", at) for at in times])
             if (await self._store.fire_schedules([firing]))[0]:
-                return len(times)
+                return await self._made(firing)
         raise ConflictError(f"schedule {name!r} keeps changing: try again")
 
     async def missed(self, name: str, limit: int = 100) -> Sequence[MissedRecord]:
         """Occurrences that did not fire, and why; newest first."""
         record = await self._read(name)
         return await self._store.list_missed(record.id, limit)
+
+    async def _made(self, firing: Firing) -> int:
+        """How many of its jobs a firing made: an occurrence that had one gets no other."""
+        records = await self._store.read_jobs([job for batch in firing.jobs for job in batch.ids])
+        return sum(record is not None for record in records)
 
     def _firing(self, record: ScheduleRecord, occurrences: Sequence[Micros]) -> Firing:
         definition = decode_definition(record.definition)

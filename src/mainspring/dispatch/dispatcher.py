@@ -21,6 +21,7 @@ from mainspring.store.contract import Assigned, Catalog, Dispatch, Hint, Pick, R
 from mainspring.wire import Assignment
 
 RELIST_S = 10.0
+LOST_RELIST_S = 0.2
 ROUND = 512  # jobs in one assignment: while it commits, the jobs of the one before run
 STEAL_S = 1.0
 _BANDS = range(3)
@@ -249,9 +250,11 @@ class Dispatcher:
                 self._gauges.held += 1
                 state.held_until = answer.held_until if answer.held_until is not None else -1
                 self._close(state)
+                self._see([(*stream, ready.rank)])
             else:
+                # Read again, but not at once: what lost now would lose again until the winner's commit is seen.
                 self._gauges.lost += 1
-            self._see([(*stream, ready.rank)])
+                self._relist_at_s = min(self._relist_at_s, time.monotonic() + LOST_RELIST_S)
 
     def _close(self, state: LaneState) -> None:
         """Out of the window, into the lane's own memory."""

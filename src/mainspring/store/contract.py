@@ -8,7 +8,7 @@ Jobs move between narrow tables: `timer` (due later), `ready` (due), `live` (ass
 `ready` or `timer` sends a `Hint` when the insert has committed, so that nobody has to poll.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -232,8 +232,9 @@ class Sessions(Protocol):
     def renew_lease(self, node: bytes, lease_s: float, done: Callable[[bool], None]) -> None:
         """Extend a lease from any thread, without an event loop; `done(False)` where the node has been ended."""
 
-    async def end_nodes(self, node: bytes | None = None) -> int:
-        """End this node, or every node whose lease has run out: its partitions are free, its sessions end. Ends once."""
+    async def end_nodes(self, leases: Mapping[bytes, Micros | None]) -> int:
+        """End each of these nodes whose lease still ends when it is said to (None: whenever); how many. A node that has ended
+        lets go of its partitions, and its sessions end with it. It ends once and never revives."""
 
     async def claim_partitions(self, node: bytes) -> list[int]:
         """Give this node its fair share of the partitions and answer it: unowned ones are taken, surplus ones let go."""

@@ -5,10 +5,13 @@ costs the node its life. Ownership is an optimisation: two owners of one partiti
 """
 
 import threading
+import time
 from collections.abc import Callable, Iterable
 
+from mainspring.core.timer import Micros, seconds
+from mainspring.runtime.clock import Clock
 from mainspring.runtime.log import get_logger
-from mainspring.store.contract import Sessions
+from mainspring.store.contract import NodeRecord, Sessions
 
 LEASE_S = 10.0
 BEAT_S = 3.0
@@ -49,21 +52,52 @@ class Heartbeat:
 
 
 class Ownership:
-    """Ends nodes whose lease has run out, and claims this node's share of the partitions."""
+    """Ends nodes that have gone silent, and claims this node's share of the partitions.
+
+    A node is silent if its lease has run out and it was seen not to renew it for longer than a beat takes. Looking twice is what
+    a clock that jumps cannot fake: every node that lives renews its lease in between.
+    """
 
     name = "ownership"
 
     node: bytes  # set by the node when it has joined
 
-    def __init__(self, store: Sessions, own: Callable[[Iterable[int]], None]) -> None:
+    def __init__(
+        self,
+        store: Sessions,
+        clock: Clock,
+        own: Callable[[Iterable[int]], None],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._store = store
+        self._clock = clock
         self._own = own
+        self._monotonic = monotonic
+        self._seen: dict[bytes, tuple[Micros, float]] = {}
         self.partitions: list[int] = []
 
     async def run_once(self) -> float:
-        await self._store.end_nodes()
+        silent = self._silent(await self._store.list_nodes())
+        if silent:
+            await self._store.end_nodes(silent)
         partitions = await self._store.claim_partitions(self.node)
         if partitions != self.partitions:
             self.partitions = partitions
             self._own(partitions)
         return LOOK_S
+
+    def _silent(self, nodes: list[NodeRecord]) -> dict[bytes, Micros | None]:
+        now, now_s = self._clock.now(), self._monotonic()
+        seen: dict[bytes, tuple[Micros, float]] = {}
+        for node in nodes:
+            lease_until, since_s = self._seen.get(node.id, (None, now_s))
+            seen[node.id] = (node.lease_until, since_s if lease_until == node.lease_until else now_s)
+        self._seen = seen
+        # A lease longer than any node takes was made before the clock was set back.
+        return {
+            id_: lease_until
+            for id_, (lease_until, since_s) in seen.items()
+            if id_ != self.node
+            and now_s - since_s > BEAT_S * 4 / 3
+            and not now <= lease_until <= now + seconds(2 * LEASE_S)
+        }

@@ -24,11 +24,8 @@ async def floor(folder: Path) -> AsyncIterator[Floor]:
 
 async def test_a_worker_gets_jobs_in_their_order_and_no_more_than_it_can_take(floor: Floor) -> None:
     worker = await floor.worker()
-    low, first, second = (
-        await floor.submit_one(priority=1),
-        await floor.submit_one(),
-        await floor.submit_one(),
-    )
+    low = await floor.submit_one(priority=1)
+    first, second = await floor.submit(2)
     urgent = await floor.submit_one(priority=10)
     assert await worker.jobs(3) == [urgent, first, second]
     assert await worker.jobs(0) == []

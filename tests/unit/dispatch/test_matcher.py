@@ -46,7 +46,8 @@ def test_capacity_and_resources_are_never_exceeded(
     seats: list[tuple[int, int, int]], wishes: list[tuple[float, int]]
 ) -> None:
     made = {
-        bytes([n]): seat(bytes([n]), slots, cpu=float(cpu), memory_mb=memory) for n, (slots, cpu, memory) in enumerate(seats)
+        bytes([n]): seat(bytes([n]), slots, cpu=float(cpu), memory_mb=memory)
+        for n, (slots, cpu, memory) in enumerate(seats)
     }
     match = matcher(*made.values())
     given_to: dict[bytes, list[Resources]] = {name: [] for name in made}
@@ -76,7 +77,9 @@ def test_capacity_and_resources_are_never_exceeded(
         (needing(gpu=1), {"gpu": 1}, True),
     ],
 )
-def test_a_worker_serves_what_it_knows_has_and_is_large_enough_for(lane: Lane, worker: dict[str, Any], serves: bool) -> None:
+def test_a_worker_serves_what_it_knows_has_and_is_large_enough_for(
+    lane: Lane, worker: dict[str, Any], serves: bool
+) -> None:
     match = matcher(seat(**worker))
     assert match.serves(1, lane) is serves
     assert (match.place(1, lane, 0.0) is not None) is serves

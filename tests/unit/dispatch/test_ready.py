@@ -60,7 +60,9 @@ def anybody(lane: int) -> bytes | None:
     return SESSION
 
 
-def drain(window: Window, source: Source, capacity: int, size: int, place: Callable[[int], bytes | None] = anybody) -> list[Ready]:
+def drain(
+    window: Window, source: Source, capacity: int, size: int, place: Callable[[int], bytes | None] = anybody
+) -> list[Ready]:
     """Rounds until nothing comes; each round reads, chooses and takes."""
     order: list[Ready] = []
     for _ in range(10_000):
@@ -119,7 +121,9 @@ def test_each_tenants_own_order_is_exact_and_nothing_is_lost(
 
 @settings(max_examples=200)
 @given(data=st.data(), size=sizes, capacity=capacities)
-def test_whatever_happens_meanwhile_no_job_is_lost_or_given_twice(data: st.DataObject, size: int, capacity: int) -> None:
+def test_whatever_happens_meanwhile_no_job_is_lost_or_given_twice(
+    data: st.DataObject, size: int, capacity: int
+) -> None:
     """Jobs come with hints, others take some, streams close and open, lanes refuse, windows are read in any part."""
     source, window = Source(), Window()
     streams = [(0, 1, 3), (1, 1, 3), (0, 0, 3), (0, 1, 12), (2, 2, 25)]
@@ -249,10 +253,10 @@ def test_many_hints_for_a_lane_that_nobody_takes_cost_nothing_later() -> None:
     for rank in range(2, 500):
         source.put((0, 1, 0), rank)
         window.open((0, 1, 0), "t", rank)
-        window.choose(1, lambda lane: asked.append(lane))  # type: ignore[func-returns-value]
+        window.choose(1, lambda lane: asked.append(lane))
         quench(window, source, 8)
     asked.clear()
-    window.choose(1, lambda lane: asked.append(lane))  # type: ignore[func-returns-value]
+    window.choose(1, lambda lane: asked.append(lane))
     assert len(asked) <= 2, "the cost of a round depends on the jobs it moves"
 
 

@@ -14,7 +14,7 @@ from mainspring.core.job import MAX_RESULT_BYTES, Options
 from mainspring.core.timer import SECOND, to_micros
 from mainspring.execute.context import Context
 from mainspring.execute.hooks import Hooks
-from mainspring.execute.registry import Kind, Registry
+from mainspring.execute.registry import Registry
 from mainspring.execute.signals import Cancel, Retry, Snooze
 from mainspring.wire import Assignment, Outcome, OutcomeType
 

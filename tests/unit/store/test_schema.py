@@ -5,9 +5,9 @@ from pathlib import Path
 
 import mainspring.store.sqlite
 from mainspring.core.lifecycle import ENDED, State
+from mainspring.core.partition import SLOTS
 from mainspring.store.queries import Migration, load_migrations, load_queries
 from mainspring.store.sqlite.database import PARTITIONS, Q
-from mainspring.core.partition import SLOTS
 
 PACKAGE = "mainspring.store.sqlite"
 

@@ -14,7 +14,7 @@ class Part:
 
     name = "part"
 
-    def __init__(self, *answers: float | None | Exception) -> None:
+    def __init__(self, *answers: float | Exception | None) -> None:
         self.answers = list(answers)
         self.steps = 0
         self._changed = asyncio.Event()

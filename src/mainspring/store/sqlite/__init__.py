@@ -6,7 +6,7 @@ for the interpreter; listings and counts for people run in a thread.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -56,6 +56,7 @@ class SqliteStore:
         self.clock = clock
         self.partitions: int = connection.execute("select count(*) from partition").get
         self._owner = Owner()
+        self._connection = connection
         self._hub = Hub(path)
         self._writer = Writer(connection, path, clock, self.partitions, self._hub.publish)
         self._reader = connect(path, readonly=True)
@@ -78,6 +79,7 @@ class SqliteStore:
         self._reader.close()
         async with self._listing:
             self._lister.close()
+        self._connection.close()  # the last to close, because only a writer can tidy up the write-ahead log
 
     async def _write(self, operation: Callable[..., T], *arguments: Any) -> T:
         self._owner.check()
@@ -176,8 +178,8 @@ class SqliteStore:
 
         self._writer.submit_direct(partial(_apply, sessions.renew_lease, (node, lease_s)), answer)
 
-    async def end_nodes(self, node: bytes | None = None) -> int:
-        return await self._write(sessions.end_nodes, node)
+    async def end_nodes(self, leases: Mapping[bytes, Micros | None]) -> int:
+        return await self._write(sessions.end_nodes, leases)
 
     async def claim_partitions(self, node: bytes) -> list[int]:
         return await self._write(sessions.claim_partitions, node)

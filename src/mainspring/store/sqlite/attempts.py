@@ -73,21 +73,25 @@ def _settle(tx: Tx, session: bytes, settlement: Settlement) -> bool:
     row = read_row(tx, job)
     if row is None or row.attempt != attempt or row.state not in LIVE:
         return False
+    asked = tx.execute(Q["cancel_reason"], (job,)).get if row.cancelling else None
     _release(tx, ids, ended=False)
     if settlement.failure is not None:
         f = settlement.failure
         tx.execute(Q["insert_failure"], (job, attempt, tx.now, f.reason, f.type, f.message, f.traceback))
     row.failures += settlement.counts == "failure"
     row.losses += settlement.counts == "loss"
-    _move(tx, job, row, settlement)
+    _move(tx, job, row, settlement, asked or Reason.REQUESTED)
     return True
 
 
-def _move(tx: Tx, job: bytes, row: Row, settlement: Settlement) -> None:
-    if settlement.state != State.PENDING:
+def _move(tx: Tx, job: bytes, row: Row, settlement: Settlement, asked: str) -> None:
+    """`asked`: why somebody wanted the job to stop, if somebody did."""
+    if settlement.state == State.CANCELLED and settlement.reason == Reason.REQUESTED:
+        end_row(tx, job, row, State.CANCELLED, asked)
+    elif settlement.state != State.PENDING:
         end_row(tx, job, row, settlement.state, settlement.reason)
     elif row.cancelling:
-        end_row(tx, job, row, State.CANCELLED, Reason.REQUESTED)
+        end_row(tx, job, row, State.CANCELLED, asked)
     elif settlement.counts == "loss" and row.losses >= MAX_LOSSES:
         end_row(tx, job, row, State.FAILED, Reason.LOST)
     else:

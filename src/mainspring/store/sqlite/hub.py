@@ -35,11 +35,10 @@ class Hub:
 
     def __init__(self, path: Path) -> None:
         self._listeners: list[Callable[[Hint], None]] = []
-        self._folder = _folder_for(path)
-        self._address = self._folder / f"{os.getpid()}-{secrets.token_hex(4)}"
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
-        self._socket.bind(str(self._address))
+        self._address = _bind(self._socket, path)
+        self._folder = self._address.parent
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._socket, self._receive)
         self._peers: list[str] = []
@@ -62,6 +61,8 @@ class Hub:
         self._loop.remove_reader(self._socket)
         self._socket.close()
         self._address.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._folder.rmdir()  # unless somebody else listens there
 
     def _tell(self, hints: list[Hint]) -> None:
         for listener in tuple(self._listeners):
@@ -100,6 +101,15 @@ class Hub:
 
 def _shortened(hint: Hint) -> Hint:
     return Hint(hint.topic) if len(hint.streams) > _MAX_STREAMS else hint
+
+
+def _bind(listener: socket.socket, path: Path) -> Path:
+    """An address in the file's folder; again if the last one there took the folder away with it."""
+    while True:
+        address = _folder_for(path) / f"{os.getpid()}-{secrets.token_hex(4)}"
+        with contextlib.suppress(FileNotFoundError):
+            listener.bind(str(address))
+            return address
 
 
 def _folder_for(path: Path) -> Path:

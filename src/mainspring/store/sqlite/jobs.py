@@ -225,7 +225,7 @@ def _cancel(tx: Tx, job: bytes, reason: str) -> str | None:
         return State.CANCELLED
     if row.state in LIVE:
         tx.execute(Q["request_cancel"], (job,))
-        tx.execute(Q["insert_cancel"], (job,))
+        tx.execute(Q["insert_cancel"], (job, reason))
         tx.topics.add("cancel")
         return "requested"
     return "ended"

@@ -111,7 +111,11 @@ where id = ?1 and state = ?8 and attempt = ?9
 update job set cancelling = 1 where id = ?
 
 -- name: insert_cancel
-insert or ignore into cancel (job, session) select l.job, l.session from session s join live l on l.session = s.id and l.job = ?1
+insert or ignore into cancel (job, session, reason)
+select l.job, l.session, ?2 from session s join live l on l.session = s.id and l.job = ?1
+
+-- name: cancel_reason
+select reason from cancel where job = ?
 
 -- name: insert_finished
 insert into finished (tenant, state, finished_at, job) values (?, ?, ?, ?)
@@ -241,11 +245,8 @@ insert into node (id, name, started_at, lease_until) values (?, ?, ?, ?)
 -- name: renew_lease
 update node set lease_until = ? where id = ? and ended_at is null
 
--- name: expired_nodes
-select id from node where ended_at is null and (id = ?1 or (?1 is null and lease_until < ?2))
-
 -- name: end_node
-update node set ended_at = ? where id = ? and ended_at is null
+update node set ended_at = ?2 where id = ?1 and ended_at is null and (?3 is null or lease_until = ?3)
 
 -- name: end_node_sessions
 update session set ended_at = ? where node = ? and ended_at is null

@@ -1,11 +1,11 @@
 """Nodes, leases, partitions and sessions (see `store.contract.Sessions`)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import json
 
 from mainspring.core.partition import fair_share
-from mainspring.core.timer import seconds
+from mainspring.core.timer import Micros, seconds
 from mainspring.errors import StoreError
 from mainspring.store.contract import NodeRecord, SessionRecord
 from mainspring.store.sqlite.database import Q, Reader
@@ -24,13 +24,15 @@ def renew_lease(tx: Tx, node: bytes, lease_s: float) -> bool:
     return tx.connection.changes() == 1
 
 
-def end_nodes(tx: Tx, node: bytes | None) -> int:
-    ended = tx.execute(Q["expired_nodes"], (node, tx.now)).fetchall()
-    for (id_,) in ended:
-        tx.execute(Q["end_node"], (tx.now, id_))
-        tx.execute(Q["end_node_sessions"], (tx.now, id_))
-        tx.execute(Q["free_partitions"], (id_,))
-    return len(ended)
+def end_nodes(tx: Tx, leases: Mapping[bytes, Micros | None]) -> int:
+    ended = 0
+    for node, lease_until in leases.items():
+        tx.execute(Q["end_node"], (node, tx.now, lease_until))
+        if tx.connection.changes():
+            ended += 1
+            tx.execute(Q["end_node_sessions"], (tx.now, node))
+            tx.execute(Q["free_partitions"], (node,))
+    return ended
 
 
 def claim_partitions(tx: Tx, node: bytes) -> list[int]:

@@ -107,11 +107,10 @@ class Writer:
         self._queue.put((operation, _Direct(done)))
 
     async def close(self) -> None:
-        """Commits what is queued, then ends."""
+        """Commits what is queued, then ends; the connection stays open."""
         self._closed = True
         self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
-        self._connection.close()
 
     def _run(self) -> None:
         open_ = True

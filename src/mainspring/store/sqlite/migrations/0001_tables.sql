@@ -110,7 +110,8 @@ create table expiry (
 -- Live jobs that were asked to stop.
 create table cancel (
   job blob primary key,
-  session blob not null
+  session blob not null,
+  reason text not null
 ) without rowid;
 
 -- What a job waits for, stored under the parent.

@@ -1,1 +1,0 @@
-"""The examples of the repository, run as a newcomer would run them."""

@@ -1,0 +1,172 @@
+"""Each guard is taken out of a copy of the source, and the test that is named for it must go red.
+
+The copy is found through PYTHONPATH before the installed package. A control run shows that the same tests are green on a
+copy without changes. Where two guards protect the same thing, the mutation takes out both: `docs/internals/testing.md` says which.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec import Struct
+
+REPO = Path(__file__).parents[2]
+SQL = "store/sqlite/queries.sql"
+
+
+class Mutation(Struct, frozen=True):
+    """(file, what is there, what is there instead), and the test that must notice."""
+
+    edits: tuple[tuple[str, str, str], ...]
+    test: str
+
+
+MUTATIONS = {
+    "a: assign without the state and attempt it expects": Mutation(
+        (
+            (
+                SQL,
+                "started_at = ?2\nwhere id in (select value from carray(?1)) and state = 'pending' and attempt = ?3",
+                "started_at = ?2\nwhere id in (select value from carray(?1)) and ?3 is not null",
+            ),
+        ),
+        "tests/contract/test_dispatch.py::test_i4_a_pick_with_an_old_attempt_wins_nothing",
+    ),
+    "a: assign without that and without the ready row": Mutation(
+        (
+            (
+                SQL,
+                "started_at = ?2\nwhere id in (select value from carray(?1)) and state = 'pending' and attempt = ?3",
+                "started_at = ?2\nwhere id in (select value from carray(?1)) and ?3 is not null",
+            ),
+            (
+                "store/sqlite/dispatch.py",
+                'tx.execute(Q["assigned_ready"], (bound, tx.partitions, EVERY_BYTE))\n'
+                "        if tx.connection.changes() != len(ids):",
+                'tx.execute(Q["assigned_ready"], (bound, tx.partitions, EVERY_BYTE))\n        if False:',
+            ),
+        ),
+        "tests/contract/test_dispatch.py::test_i3_i4_a_job_can_be_assigned_once_however_often_it_was_read",
+    ),
+    "b: a key is not looked for": Mutation(
+        (
+            (
+                "store/sqlite/jobs.py",
+                "if row is not None and (row[2] is None or row[2] > tx.now):",
+                "if row is not None and False:",
+            ),
+        ),
+        "tests/contract/test_jobs.py::test_i2_a_second_job_with_the_key_is_answered_with_the_first",
+    ),
+    "b: the primary key of claims lets two jobs have one key": Mutation(
+        (
+            (
+                "store/sqlite/migrations/0001_tables.sql",
+                "  expires_at integer,\n  primary key (tenant, key)\n",
+                "  expires_at integer,\n  primary key (tenant, key, job)\n",
+            ),
+        ),
+        "tests/contract/test_jobs.py::test_i2_unique_ends_with_its_period_to_the_microsecond",
+    ),
+    "c: a firing does not ask for the version it read": Mutation(
+        (
+            (
+                SQL,
+                "runs = ?5, version = version + 1 where id = ?1 and version = ?2",
+                "runs = ?5, version = version + 1 where id = ?1 and ?2 is not null",
+            ),
+        ),
+        "tests/contract/test_schedules.py::test_i9_a_firing_with_an_old_version_writes_nothing_at_all",
+    ),
+    "c: a plan does not look at the watermark": Mutation(
+        (("core/occurrence.py", "edge = max(watermark, now - grace - _TICK)", "edge = now - grace - _TICK"),),
+        "tests/unit/sweep/test_parts.py"
+        "::test_i9_nothing_at_or_before_the_watermark_fires_again_not_even_when_its_job_is_gone",
+    ),
+    "d: settle does not ask for the attempt": Mutation(
+        (
+            (
+                SQL,
+                "delete from live where session = ?2 and attempt = ?3 and job in",
+                "delete from live where session = ?2 and ?3 is not null and job in",
+            ),
+            (
+                SQL,
+                "and attempt = ?3 and state in ('assigned', 'running')",
+                "and ?3 is not null and state in ('assigned', 'running')",
+            ),
+            (
+                SQL,
+                "select 1 from live where session = ? and job = ? and attempt = ?",
+                "select 1 from live where session = ? and job = ? and ? is not null",
+            ),
+            ("store/sqlite/attempts.py", "row is None or row.attempt != attempt or", "row is None or"),
+        ),
+        "tests/contract/test_attempts.py::test_i4_an_outcome_of_an_old_attempt_changes_nothing",
+    ),
+    "d: settle does not ask for the session": Mutation(
+        (
+            (
+                SQL,
+                "delete from live where session = ?2 and attempt = ?3 and job in",
+                "delete from live where ?2 is not null and attempt = ?3 and job in",
+            ),
+        ),
+        "tests/contract/test_attempts.py::test_i6_an_outcome_from_a_session_that_does_not_have_the_job_changes_nothing",
+    ),
+    "e: no savepoint around an operation of a group": Mutation(
+        (
+            ("store/sqlite/writer.py", 'tx.execute("savepoint operation")', "pass"),
+            ("store/sqlite/writer.py", '            tx.execute("rollback to operation")\n', ""),
+            ("store/sqlite/writer.py", 'tx.execute("release operation")', "pass"),
+        ),
+        "tests/contract/test_files.py::test_e_an_operation_that_fails_changes_nothing_and_harms_nobody_in_its_group",
+    ),
+}
+
+
+@pytest.fixture
+def source() -> Iterator[Path]:
+    """A copy of the source."""
+    with tempfile.TemporaryDirectory(prefix="mutation-") as name:
+        shutil.copytree(
+            REPO / "src" / "mainspring", Path(name) / "mainspring", ignore=shutil.ignore_patterns("__pycache__")
+        )
+        yield Path(name)
+
+
+def run(source: Path, *tests: str) -> subprocess.CompletedProcess[str]:
+    """These tests against that source, in a process of their own."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV_"))}
+    environ |= {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
+    where = subprocess.run(
+        [sys.executable, "-c", "import mainspring; print(mainspring.__file__)"],
+        env=environ, cwd=source, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert where.stdout.startswith(str(source)), "the copy is not what runs"
+    command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "no:cacheprovider", "-x", *tests]
+    return subprocess.run(command, env=environ, cwd=REPO, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_guard_that_is_missing_is_noticed(name: str, source: Path) -> None:
+    mutation = MUTATIONS[name]
+    for file, old, new in mutation.edits:
+        path = source / "mainspring" / file
+        text = path.read_text()
+        assert text.count(old) == 1, f"{file} has changed: bring this mutation up to date"
+        path.write_text(text.replace(old, new))
+    ended = run(source, mutation.test)
+    assert ended.returncode == 1, f"{mutation.test} does not notice:\n{ended.stdout}\n{ended.stderr}"
+    assert f"FAILED {mutation.test}" in ended.stdout
+    assert "AssertionError" in ended.stdout or "assert " in ended.stdout, f"red for another reason:\n{ended.stdout}"
+
+
+def test_without_a_mutation_the_same_tests_are_green(source: Path) -> None:
+    ended = run(source, *sorted({mutation.test for mutation in MUTATIONS.values()}))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
