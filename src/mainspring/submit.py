@@ -83,10 +83,12 @@ def group(drafts: Sequence[Draft], now: Micros) -> tuple[list[NewJobs], list[Lan
 
 
 def make_ids(placed: Placed, count: int, now: Micros) -> list[bytes]:
+    """Slots are spread evenly over a batch and ascend with it: jobs that run one after the other lie side by side in the store."""
     unix_ms, bits = now // 1000, random.getrandbits
     if placed.slot is not None:
         return [make_id(unix_ms, placed.slot, bits(62)) for _ in range(count)]
-    return [make_id(unix_ms, bits(12) % SLOTS, bits(62)) for _ in range(count)]
+    start = bits(12)
+    return [make_id(unix_ms, (start + place * SLOTS) // count, bits(62)) for place in range(count)]
 
 
 def _runs(drafts: Sequence[Draft]) -> Iterator[list[Draft]]:

@@ -23,7 +23,7 @@ class WorkerInfo(Struct, frozen=True, kw_only=True):
     labels: frozenset[str] = frozenset()
 
 
-class Assignment(Struct, frozen=True):
+class Assignment(Struct, frozen=True, gc=False):
     """One attempt at one job, handed to one worker."""
 
     job: bytes
@@ -56,7 +56,7 @@ class Failure(Struct, frozen=True):
     traceback: str = ""
 
 
-class Outcome(Struct, frozen=True):
+class Outcome(Struct, frozen=True, gc=False):
     """How one attempt ended."""
 
     job: bytes

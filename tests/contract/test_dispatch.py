@@ -154,11 +154,25 @@ async def test_a_worker_gets_arguments_options_and_failures_of_its_jobs(scene: S
     session = await scene.session()
     (made,) = await scene.insert(arguments=[b'{"x":1}'], timeout=5)
     await scene.assign(session)
+    (spec,) = await scene.store.read_specs([made.id])
+    assert (spec.job, spec.arguments, spec.failures) == (made.id, b'{"x":1}', 0)
     await scene.fail(session, made.id, 1, again_in_s=0)
+    await scene.assign(session)
     (spec,) = await scene.store.read_specs([made.id])
     assert (spec.job, spec.arguments, spec.failures) == (made.id, b'{"x":1}', 1)
     assert b'"timeout_s":5' in spec.options
     assert await scene.store.read_specs([]) == []
+
+
+async def test_what_a_worker_must_know_is_exact_whatever_the_bytes_are(scene: Scene) -> None:
+    session = await scene.session()
+    arguments = [b'{"x":"\\n"}', b'"a\nb"', b"", "ä日".encode(), b"[1,\n2]", b"{}"]
+    made = await scene.insert(arguments=arguments, tags=["x"])
+    await scene.assign(session)
+    specs = await scene.store.read_specs([answer.id for answer in made])
+    assert {spec.job: spec.arguments for spec in specs} == {
+        answer.id: given for answer, given in zip(made, arguments, strict=True)
+    }
 
 
 # --- concurrency

@@ -165,6 +165,20 @@ async def test_i17_serial_jobs_run_one_after_the_other_in_their_order(scene: Sce
     assert scene.count("edge") == 0
 
 
+async def test_i17_a_serial_job_waits_for_everything_that_its_schedule_has_going(scene: Scene) -> None:
+    session = await scene.session()
+    await scene.put_schedule("s")
+    going = await scene.fire("s", START, START + MINUTE)  # side by side: the rule was another one then
+    first, second = await scene.fire("s", START + 2 * MINUTE, START + 3 * MINUTE, serial=True)
+    assert set(await scene.store.list_parents(first, 10)) == set(going)
+    assert await scene.store.list_parents(second, 10) == [first]
+    await scene.assign(session)
+    await scene.settle(session, going[0], 1, "completed")
+    assert await scene.ready() == []
+    await scene.settle(session, going[1], 1, "completed")
+    assert [ready.job for ready in await scene.ready()] == [first]
+
+
 async def test_i17_cancel_active_ends_what_waits_and_asks_what_runs(scene: Scene) -> None:
     session = await scene.session()
     await scene.put_schedule("s")
@@ -172,8 +186,11 @@ async def test_i17_cancel_active_ends_what_waits_and_asks_what_runs(scene: Scene
     await scene.assign(session, [running])
     (newest,) = await scene.fire("s", START + 2 * MINUTE, cancel_active=True)
     assert await scene.store.list_cancelling(session) == [running]
-    record = await scene.record(waiting)
-    assert (record.state, record.reason) == ("cancelled", "overlap")
+    await scene.store.cancel_jobs([running])  # who comes later does not change why
+    await scene.settle(session, running, 1, "cancelled", reason="requested")
+    for job in (running, waiting):
+        record = await scene.record(job)
+        assert (record.state, record.reason) == ("cancelled", "overlap")
     assert await scene.state(newest) == "pending"
 
 

@@ -30,6 +30,7 @@ class Job:
     failures: int = 0
     losses: int = 0
     cancelling: bool = False
+    asked: str = "requested"  # why it shall stop
     session: bytes | None = None
     finished_at: Micros | None = None
     reason: str | None = None
@@ -56,11 +57,11 @@ class Oracle:
         self.schedules: dict[str, Schedule] = {}
         self.occurrences: dict[tuple[str, Micros], bytes] = {}
         self.active: dict[bytes, str] = {}
-        self.parent: dict[bytes, bytes] = {}
+        self.parents: dict[bytes, set[bytes]] = {}
 
     # jobs
 
-    def insert(self, batch: NewJobs, parent: bytes | None = None) -> list[Inserted]:
+    def insert(self, batch: NewJobs, parents: set[bytes] | None = None) -> list[Inserted]:
         claim, options = batch.claim, batch.template.options
         if claim is not None:
             taken = self.claims.get(claim.key)
@@ -83,8 +84,8 @@ class Oracle:
                 ripe=due_at <= self.now,
                 schedule=options.schedule,
             )
-            if parent is not None:
-                self.parent[id_] = parent
+            if parents:
+                self.parents[id_] = set(parents)
                 job.state, job.ripe = State.BLOCKED, False
         return [Inserted(id_) for id_ in batch.ids]
 
@@ -96,6 +97,7 @@ class Oracle:
             self._end(job, State.CANCELLED, reason)
             return "cancelled"
         if job.state in LIVE:
+            job.asked = job.asked if job.cancelling else reason
             job.cancelling = True
             return "requested"
         return "ended"
@@ -174,11 +176,13 @@ class Oracle:
         job.losses += settled.counts == "loss"
         if settled.failure is not None:
             job.failed_attempts.append(settled.attempt)
+        asked = job.asked if job.cancelling else "requested"
         if settled.state != State.PENDING:
             job.result = settled.result
-            self._end(job, settled.state, settled.reason)
+            stopped = settled.state == State.CANCELLED and settled.reason == "requested"
+            self._end(job, settled.state, asked if stopped else settled.reason)
         elif job.cancelling:
-            self._end(job, State.CANCELLED, "requested")
+            self._end(job, State.CANCELLED, asked)
         elif settled.counts == "loss" and job.losses >= MAX_LOSSES:
             self._end(job, State.FAILED, "lost")
         else:
@@ -206,7 +210,7 @@ class Oracle:
 
     def chain_ends(self, schedule: str) -> set[bytes]:
         """The jobs of a schedule that no other one waits for."""
-        return {job for job, owner in self.active.items() if owner == schedule} - set(self.parent.values())
+        return {job for job, owner in self.active.items() if owner == schedule}.difference(*self.parents.values())
 
     # the two ways on
 
@@ -221,7 +225,9 @@ class Oracle:
         job.state, job.session, job.ripe = state, None, False
         job.finished_at, job.reason = self.now, reason
         self.active.pop(job.id, None)
-        self.parent.pop(job.id, None)
-        for child in [child for child, parent in self.parent.items() if parent == job.id]:
-            del self.parent[child]
-            self._requeue(self.jobs[child], max(self.jobs[child].due_at, self.now))
+        self.parents.pop(job.id, None)
+        for child, parents in list(self.parents.items()):
+            parents.discard(job.id)
+            if not parents:
+                del self.parents[child]
+                self._requeue(self.jobs[child], max(self.jobs[child].due_at, self.now))

@@ -13,7 +13,7 @@ from mainspring.core.job import Resources
 from mainspring.execute.worker import Worker
 from mainspring.node import Node
 from mainspring.runtime.log import get_logger
-from mainspring.runtime.loop import share_interpreter
+from mainspring.runtime.loop import tune_interpreter
 
 if TYPE_CHECKING:
     from mainspring.app.application import App
@@ -41,7 +41,7 @@ class Running:
         self._loop = asyncio.get_running_loop()
 
     async def run(self, *, signals: bool, ready: Callable[[], Awaitable[None] | None] | None) -> None:
-        share_interpreter()
+        tune_interpreter()
         await synchronise(self._app.store, *self._app.declared)
         handled = self._handle_signals() if signals else []
         await self.node.start()

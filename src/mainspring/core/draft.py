@@ -31,7 +31,7 @@ T = TypeVar("T")
 _YEAR_9999: Micros = 253_402_300_799 * 1_000_000
 
 
-class Draft(Struct, frozen=True):
+class Draft(Struct, frozen=True, gc=False):
     """A job that has not been submitted: its arguments are encoded and checked, its options are merged."""
 
     kind: str

@@ -7,6 +7,7 @@ It knows each session's live assignments, and what the worker said it can take. 
 import asyncio
 import secrets
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
@@ -101,8 +102,7 @@ class Desk:
         """Outcomes and signs of life. An outcome that is not current is answered in `rejected`."""
         place = self._place(session)
         rejected = await self._settle(session, report.outcomes) if report.outcomes else []
-        for outcome in report.outcomes:
-            self._end_live(place, outcome.job)
+        self._end_live(place, [outcome.job for outcome in report.outcomes])
         self._notify()
         if report.outcomes:
             return ReportReply(rejected=rejected)
@@ -125,7 +125,7 @@ class Desk:
                 waiting = [assignment for assignment in place.mailbox if assignment.job == job]
                 if waiting:
                     place.mailbox.remove(waiting[0])
-                    self._end_live(place, job)
+                    self._end_live(place, [job])
                     outcome = Outcome(job, waiting[0].attempt, OutcomeType.CANCELLED, reason=Reason.REQUESTED)
                     await self._settle(session, [outcome])
                 else:
@@ -178,15 +178,15 @@ class Desk:
         place.seen_s = time.monotonic()
         return place
 
-    def _end_live(self, place: Place, job: bytes) -> None:
-        assignment = place.live.pop(job, None)
-        if assignment is not None:
-            self.dispatcher.ended(assignment.lane, place.seat)
+    def _end_live(self, place: Place, jobs: list[bytes]) -> None:
+        ended = [place.live.pop(job, None) for job in jobs]
+        for lane, count in Counter(assignment.lane for assignment in ended if assignment is not None).items():
+            self.dispatcher.ended(lane, place.seat, count)
 
     def _forget(self, session: bytes, place: Place) -> None:
         self.dispatcher.matcher.remove(session)
-        for assignment in place.live.values():
-            self.dispatcher.ended(assignment.lane, place.seat)
+        for lane, count in Counter(assignment.lane for assignment in place.live.values()).items():
+            self.dispatcher.ended(lane, place.seat, count)
         if place.mail is not None and not place.mail.done():
             place.mail.set_exception(SessionEndedError("this session has ended: register again"))
         self.dispatcher.workers_changed()

@@ -99,15 +99,16 @@ class Dispatcher:
         """A worker came or went: lanes that nobody served may be served now, and the other way round."""
         self._configured = False
 
-    def ended(self, lane: int, seat: Seat | None) -> None:
-        """A job of this lane is not live any more; what it needed is free again. `seat` None: its worker is gone."""
+    def ended(self, lane: int, seat: Seat | None, count: int = 1) -> None:
+        """Jobs of this lane are not live any more; what they needed is free again. `seat` None: their worker is gone."""
         state = self.lanes.known.get(lane)
         if state is None:
             return
         if seat is not None and state.lane.resources != _NOTHING:
-            seat.give_back(state.lane.resources)
+            for _ in range(count):
+                seat.give_back(state.lane.resources)
         if state.limits:
-            self._reopen(self.lanes.ended(state))
+            self._reopen(self.lanes.ended(state, count))
 
     def _see(self, streams: Iterable[tuple[int, int, int, Micros]]) -> None:
         for partition, band, lane, rank in streams:

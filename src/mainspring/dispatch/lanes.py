@@ -72,10 +72,10 @@ class Lanes:
         for limit in state.limits:
             self._running[limit] += 1
 
-    def ended(self, state: LaneState) -> list[LaneState]:
-        """A job of the lane has ended; answers the lanes that may go on because of it."""
+    def ended(self, state: LaneState, count: int) -> list[LaneState]:
+        """So many jobs of the lane have ended; answers the lanes that may go on because of it."""
         for limit in state.limits:
-            self._running[limit] = max(0, self._running[limit] - 1)
+            self._running[limit] = max(0, self._running[limit] - count)
         touched = set(state.limits)
         return [other for other in self.known.values() if other.held_until == -1 and touched & set(other.limits)]
 

@@ -34,7 +34,7 @@ class Hint(Struct, frozen=True, array_like=True, omit_defaults=True):
     at: Micros = 0
 
 
-class Inserted(Struct, frozen=True):
+class Inserted(Struct, frozen=True, gc=False):
     """One answer per job: its id (of the existing job, where the key was taken), or the conflict."""
 
     id: bytes
@@ -42,7 +42,7 @@ class Inserted(Struct, frozen=True):
     conflict: bool = False
 
 
-class Ready(Struct, frozen=True):
+class Ready(Struct, frozen=True, gc=False):
     """A ready job in the order of its stream."""
 
     rank: Micros
@@ -67,7 +67,7 @@ class Assigned(Struct, frozen=True):
     held_until: Micros | None = None
 
 
-class Spec(Struct, frozen=True):
+class Spec(Struct, frozen=True, gc=False):
     """What a worker must know of a job beside its lane."""
 
     job: bytes
@@ -76,7 +76,7 @@ class Spec(Struct, frozen=True):
     failures: int
 
 
-class Settlement(Struct, frozen=True):
+class Settlement(Struct, frozen=True, gc=False):
     """The end of one attempt, as decided by the settler: the wanted state and what goes with it.
 
     `pending` needs `due_at`; a job whose cancel was requested becomes `cancelled` instead. `counts` says which counter rises:

@@ -62,6 +62,7 @@ class SqliteStore:
         self._reader = connect(path, readonly=True)
         self._lister = connect(path, readonly=True)
         self._listing = asyncio.Lock()
+        self._specs: dict[bytes, Spec] = {}  # of the jobs assigned last: whoever assigned them asks for them next
 
     @classmethod
     async def open(cls, path: Path, clock: Clock | None = None) -> "SqliteStore":
@@ -145,10 +146,14 @@ class SqliteStore:
         return self._read(dispatch.read_ready, stream, after, limit)
 
     async def assign_jobs(self, picks: Sequence[Pick]) -> list[Assigned]:
-        return await self._write(dispatch.assign_jobs, picks)
+        answers, self._specs = await self._write(dispatch.assign_jobs, picks)
+        return answers
 
     async def read_specs(self, ids: Sequence[bytes]) -> list[Spec]:
-        return self._read(dispatch.read_specs, ids)
+        known, self._specs = self._specs, {}
+        unknown = [id_ for id_ in ids if id_ not in known]
+        found = [known[id_] for id_ in ids if id_ in known]
+        return found + self._read(dispatch.read_specs, unknown) if unknown else found
 
     # attempts
 

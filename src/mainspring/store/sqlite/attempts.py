@@ -11,13 +11,15 @@ from mainspring.store.sqlite.writer import Tx
 
 def settle_attempts(tx: Tx, session: bytes, settlements: Sequence[Settlement]) -> list[bool]:
     completed = [s for s in settlements if s.state == State.COMPLETED]
+    tx.topics.add("settled")
     if not _complete(tx, session, completed):
         tx.execute("rollback to operation")
         completed = _current(tx, session, completed)
         _complete(tx, session, completed)
+    elif len(completed) == len(settlements):
+        return [True] * len(settlements)
     done = {id(s) for s in completed}
     done.update(id(s) for s in settlements if s.state != State.COMPLETED and _settle(tx, session, s))
-    tx.topics.add("settled")
     return [id(s) in done for s in settlements]
 
 

@@ -52,6 +52,7 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
         if not readonly:
             _refuse_foreign(connection, path)  # before the first pragma that would change the file
             for pragma in (
+                "page_size=8192",
                 "journal_mode=wal",
                 "synchronous=full",
                 "wal_autocheckpoint=8000",

@@ -35,7 +35,23 @@ def read_specs(connection: Reader, ids: Sequence[bytes]) -> list[Spec]:
     return [Spec(job, arguments, options, failures) for job, arguments, options, failures in rows]
 
 
-def assign_jobs(tx: Tx, picks: Sequence[Pick]) -> list[Assigned]:
+def assign_jobs(tx: Tx, picks: Sequence[Pick]) -> tuple[list[Assigned], dict[bytes, Spec]]:
+    """The answers, and at once what workers must know of the jobs won: their rows are at hand here, and nowhere else."""
+    answers = _assign(tx, picks)
+    return answers, _first_specs(tx, [job.job for answer in answers for job in answer.won if job.attempt == 0])
+
+
+def _first_specs(tx: Tx, ids: list[bytes]) -> dict[bytes, Spec]:
+    """For first attempts, which have no failures. None where a text has more lines than jobs: then they are read one by one."""
+    if not ids:
+        return {}
+    arguments, options = (text.split(b"\n") for text in tx.execute(Q["first_specs"], (array(ids),)).fetchone())
+    if not len(arguments) == len(options) == len(ids):
+        return {}
+    return {id_: Spec(id_, a, o, 0) for id_, a, o in zip(ids, arguments, options, strict=True)}
+
+
+def _assign(tx: Tx, picks: Sequence[Pick]) -> list[Assigned]:
     sessions = {pick.session for pick in picks}
     open_ = {row[0] for row in tx.execute(Q["open_sessions"], (array(sessions),))}
     together = iter(_assign_together(tx, [pick for pick in picks if pick.session in open_ and not pick.limits]))

@@ -194,6 +194,11 @@ delete from ready where (partition, band, lane, rank, job) in (
 -- name: insert_live
 insert into live (session, job, attempt) select ?2, value, ?3 from carray(?1)
 
+-- name: first_specs
+-- Arguments and options of many jobs as two texts with a job a line, in the order of the array: one row, not one per job.
+select cast(group_concat(s.arguments, char(10)) as blob), cast(group_concat(s.options, char(10)) as blob)
+from carray(?1) c cross join spec s on s.job = c.value
+
 -- name: read_specs
 select s.job, s.arguments, s.options, j.failures from spec s join job j on j.id = s.job where s.job in (select value from carray(?1))
 
@@ -370,8 +375,8 @@ insert or ignore into occurrence (schedule, occurrence_at, job) values (?, ?, ?)
 insert into active (job, schedule) values (?, ?)
 
 -- name: last_active
--- The end of a schedule's chain: the job of it that no other one waits for.
-select job from active a where schedule = ? and not exists (select 1 from edge where parent = a.job) limit 1
+-- The end of a schedule's chain: the jobs of it that no other one waits for. More than one after a replay, or where its rule changed.
+select job from active a where schedule = ? and not exists (select 1 from edge where parent = a.job)
 
 -- name: active_jobs
 select job from active where schedule = ?

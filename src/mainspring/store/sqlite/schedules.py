@@ -85,8 +85,8 @@ def _insert_occurrence(tx: Tx, firing: Firing, batch: NewJobs) -> None:
     if tx.connection.changes() != 1:
         return
     if firing.serial:
-        last = tx.execute(Q["last_active"], (firing.schedule,)).get
-        batch = structs.replace(batch, after=() if last is None else (last,))
+        last = tx.execute(Q["last_active"], (firing.schedule,)).fetchall()
+        batch = structs.replace(batch, after=tuple(job for (job,) in last))
     insert_jobs(tx, [batch], firing.lanes)
     tx.execute(Q["insert_active"], (batch.ids[0], firing.schedule))
 
