@@ -6,12 +6,13 @@ from datetime import datetime
 from msgspec import Struct, structs
 
 from mainspring.app.declare import first_time, new_record
-from mainspring.core.occurrence import backfill, preview
+from mainspring.core.occurrence import Missed, backfill, preview
 from mainspring.core.options import check_name, whole_number
+from mainspring.core.partition import format_id
 from mainspring.core.schedule import Rule
 from mainspring.core.timer import Micros, from_micros, to_micros
-from mainspring.errors import ConflictError, NotFoundError
-from mainspring.store.contract import Firing, MissedRecord, ScheduleRecord, Store
+from mainspring.errors import ConflictError, InvalidError, NotFoundError
+from mainspring.store.contract import Firing, ScheduleRecord, Store
 from mainspring.sweep.ticker import Definition, decode_definition, make_job
 
 MAX_BACKFILL = 10_000
@@ -101,7 +102,7 @@ class ScheduleVerbs:
 
         await self._change(name, resumed)
 
-    async def trigger(self, name: str) -> bytes:
+    async def trigger(self, name: str) -> str:
         """One job now, beside the rule's times; the id of the job. Its overlap policy holds."""
         for attempt in range(_TRIES):
             record = await self._read(name)
@@ -113,11 +114,13 @@ class ScheduleVerbs:
             # An odd microsecond: never the time of the rule itself, whose occurrence this must not take.
             firing = self._firing(record, [(self._store.clock.now() | 1) + 2 * attempt])
             if (await self._store.fire_schedules([firing]))[0] and await self._made(firing):
-                return firing.jobs[0].ids[0]
+                return format_id(firing.jobs[0].ids[0])
         raise ConflictError(f"schedule {name!r} keeps changing: try again")
 
     async def backfill(self, name: str, first: datetime, last: datetime) -> int:
         """Make the jobs of past occurrences that have none; how many. Unless overlap is 'allow', one after the other."""
+        if to_micros("last", last) > self._store.clock.now():
+            raise InvalidError("last", "is in the future; those times will come by themselves")
         for _ in range(_TRIES):
             record = await self._read(name)
             times = backfill(decode_definition(record.definition).rule, first, last, MAX_BACKFILL)
@@ -126,10 +129,13 @@ class ScheduleVerbs:
                 return await self._made(firing)
         raise ConflictError(f"schedule {name!r} keeps changing: try again")
 
-    async def missed(self, name: str, limit: int = 100) -> Sequence[MissedRecord]:
-        """Occurrences that did not fire, and why; newest first."""
+    async def missed(self, name: str, limit: int = 100) -> Sequence[Missed]:
+        """Occurrences that did not fire, and why; newest first. `count` is None where there were too many to count."""
         record = await self._read(name)
-        return await self._store.list_missed(record.id, limit)
+        return [
+            Missed(from_micros(missed.first_at), from_micros(missed.last_at), missed.count, missed.reason)
+            for missed in await self._store.list_missed(record.id, limit)
+        ]
 
     async def _made(self, firing: Firing) -> int:
         """How many of its jobs a firing made: an occurrence that had one gets no other."""

@@ -12,10 +12,11 @@ from msgspec import Raw, to_builtins
 
 from mainspring.app.schedules import ScheduleStatus
 from mainspring.core.job import JobRecord, Limit
+from mainspring.core.occurrence import Missed
 from mainspring.core.partition import format_id
 from mainspring.core.rank import Band
 from mainspring.core.timer import Micros, from_micros
-from mainspring.store.contract import AttemptFailure, Ended, MissedRecord
+from mainspring.store.contract import AttemptFailure, Ended
 
 Document = dict[str, Any]
 
@@ -109,10 +110,10 @@ def schedule_document(schedule: ScheduleStatus) -> Document:
     }
 
 
-def missed_document(missed: MissedRecord) -> Document:
+def missed_document(missed: Missed) -> Document:
     return {
-        "first_at": time(missed.first_at),
-        "last_at": time(missed.last_at),
+        "first_at": missed.first,
+        "last_at": missed.last,
         "count": missed.count,
         "reason": missed.reason,
     }

@@ -15,12 +15,11 @@ from mainspring.cli.opening import opened, perform
 from mainspring.cli.options import AsJson, StoreUrl, Tenant
 from mainspring.cli.output import Output, fields, pretty_json, table, text
 from mainspring.cli.reading import read_time
-from mainspring.cli.words import count, duration, moment, relative, stamp
+from mainspring.cli.words import count, duration, relative, stamp
 from mainspring.core.job import DEFAULT_TENANT
+from mainspring.core.occurrence import Missed
 from mainspring.core.options import check_name, whole_number
-from mainspring.core.partition import format_id
 from mainspring.core.timer import Micros, to_micros
-from mainspring.store.contract import MissedRecord
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -82,13 +81,13 @@ def show(name: Name, tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, as
     perform(work())
 
 
-def _view(schedule: ScheduleStatus, missed: Sequence[MissedRecord], now: Micros) -> "Iterable[RenderableType]":
+def _view(schedule: ScheduleStatus, missed: Sequence[Missed], now: Micros) -> "Iterable[RenderableType]":
     yield fields(_pairs(schedule, now))
     yield text("\narguments", style="bold")
     yield text(pretty_json(schedule.arguments.encode()))
     if missed:
         yield text("\nmissed occurrences, the newest first", style="bold")
-        rows = [(moment(m.first_at), moment(m.last_at), m.count or "many", m.reason) for m in missed]
+        rows = [(stamp(m.first), stamp(m.last), m.count or "many", m.reason) for m in missed]
         yield table(("from", "to", "count", "reason"), rows)
 
 
@@ -169,7 +168,7 @@ def trigger(name: Name, tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None,
 
     async def work() -> None:
         async with _verbs(store, tenant) as (verbs, _):
-            job = format_id(await verbs.trigger(name))
+            job = await verbs.trigger(name)
         Output(as_json).show({"name": name, "id": job}, lambda: [job])
 
     perform(work())

@@ -56,7 +56,7 @@ class Missed(msgspec.Struct, frozen=True):
     first: datetime
     last: datetime
     count: int | None
-    reason: Reason
+    reason: str  # one of `Reason`
 
 
 class Plan(msgspec.Struct, frozen=True):

@@ -183,11 +183,10 @@ async def test_trigger_makes_one_job_now_beside_the_times_of_the_rule() -> None:
     async with ManualNode(app, now=NOON) as node:
         first, second = await app.schedules.trigger("s"), await app.schedules.trigger("s")
         assert first != second
-        records = await app.store.read_jobs([first, second])
-        assert all(record is not None for record in records)
+        assert [(await app.get(id_).status()).state for id_ in (first, second)] == ["pending", "pending"]
         await node.advance("1m")
         third = await app.schedules.trigger("s")  # at the very time of an occurrence
-        assert (await app.store.read_jobs([third]))[0] is not None
+        assert (await app.get(third).status()).state == "pending"
         await node.advance("1m")
         status = await app.schedules.show("s")
         assert status.runs == 2
@@ -214,6 +213,8 @@ async def test_i9_a_backfill_makes_what_is_missing_once() -> None:
         assert await app.schedules.backfill("s", first, last) == 0
         await node.tick()
         assert await app.store.count_jobs() == {("default", "completed"): 6}
+        with pytest.raises(InvalidError, match=r"^last: is in the future"):
+            await app.schedules.backfill("s", first, last + timedelta(minutes=5))
         assert (await app.schedules.show("s")).next_at == NOON + timedelta(minutes=3)
 
 
