@@ -14,6 +14,7 @@ from mainspring.store.contract import Ready, Stream
 
 WINDOW = 8192
 MIN_READ, MAX_READ = 8, 1024
+MAX_TURNS = 128  # tenants served at once: their jobs lie far apart, and who comes next should not wait for a long commit
 
 Place = Callable[[int], bytes | None]  # lane -> the session that takes one job of it, None where nobody can
 Choice = tuple[bytes, Stream, Ready]  # a session, and the job it gets
@@ -99,10 +100,10 @@ class Window:
     def choose(self, capacity: int, place: Place) -> list[Choice]:
         """Up to `capacity` jobs in their fair order, each given to the session that `place` names."""
         chosen: list[Choice] = []
-        ring, taken, idle = self._ring, 0, 0
+        ring, taken, idle, turns = self._ring, 0, 0, 0
         quantum = max(1, capacity // max(1, len(ring)))
         aside: list[StreamWindow] = []
-        while taken < capacity and idle < len(ring):
+        while taken < capacity and idle < len(ring) and turns < MAX_TURNS:
             tenant = ring.popleft()
             if not tenant.streams:
                 tenant.waiting = False
@@ -111,6 +112,7 @@ class Window:
             got = 0 if tenant.dry else self._serve(tenant, min(quantum, capacity - taken), place, chosen, aside)
             idle = 0 if got else idle + 1
             taken += got
+            turns += got > 0
         for window in aside:
             self._place(window)
         return chosen
