@@ -8,7 +8,8 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 
 from mainspring.dispatch.canceller import Canceller
 from mainspring.dispatch.desk import Desk
@@ -33,7 +34,15 @@ _RETRY_S = 1.0
 class Node:
     """All parts of one node over one store. `start` runs them; tests call `tick` instead."""
 
-    def __init__(self, store: Store, *, keep_s: float, keep_failed_s: float, name: str | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        keep_s: float,
+        keep_failed_s: float,
+        name: str | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.store = store
         self.name = name or f"{socket.gethostname()}-{os.getpid()}"
         self.gauges = gauges = Gauges()
@@ -49,7 +58,7 @@ class Node:
         self.dispatcher = Dispatcher(store, clock, store.partitions, gauges, self.desk.deliver)
         self.desk.dispatcher = self.dispatcher
         self.rescuer = Rescuer(store, gauges, self.desk.end_silent)
-        self.ownership = Ownership(store, clock, self._own)
+        self.ownership = Ownership(store, clock, self._own, monotonic)
         self.canceller = Canceller(self.desk)
         parts = (self.ownership, self.sweeper, self.ticker, self.rescuer, self.pruner, self.canceller, self.dispatcher)
         self._services = {part.name: Service(part) for part in parts}

@@ -135,6 +135,13 @@ def whole_number(field: str, value: object, least: int, most: int) -> int:
     return value
 
 
+def _tenant(field: str, value: object) -> str:
+    name = check_name(field, value)
+    if "/" in name:
+        raise InvalidError(field, f"{name!r} holds a '/', which parts a tenant from a name")
+    return name
+
+
 def _scale(field: str, value: object) -> int:
     return whole_number(field, value, MIN_PRIORITY, MAX_PRIORITY)
 
@@ -210,7 +217,7 @@ def _cores(field: str, value: object) -> float:
 _RESOURCES = {"cpu", "memory_mb", "gpu"}
 _CHECKS: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
     "queue": ("queue", check_name),
-    "tenant": ("tenant", check_name),
+    "tenant": ("tenant", _tenant),
     "client": ("client", check_name),
     "priority": ("priority", _scale),
     "complexity": ("complexity", _scale),

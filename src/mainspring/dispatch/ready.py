@@ -14,7 +14,9 @@ from mainspring.store.contract import Ready, Stream
 
 WINDOW = 8192
 MIN_READ, MAX_READ = 8, 1024
-MAX_TURNS = 128  # tenants served at once: their jobs lie far apart, and who comes next should not wait for a long commit
+MAX_TURNS = (
+    256  # tenants served at once: their jobs lie far apart, and who comes next should not wait for a long commit
+)
 
 Place = Callable[[int], bytes | None]  # lane -> the session that takes one job of it, None where nobody can
 Choice = tuple[bytes, Stream, Ready]  # a session, and the job it gets
@@ -105,14 +107,14 @@ class Window:
         aside: list[StreamWindow] = []
         while taken < capacity and idle < len(ring) and turns < MAX_TURNS:
             tenant = ring.popleft()
-            if not tenant.streams:
-                tenant.waiting = False
-                continue
-            ring.append(tenant)
+            tenant.waiting = False
             got = 0 if tenant.dry else self._serve(tenant, min(quantum, capacity - taken), place, chosen, aside)
             idle = 0 if got else idle + 1
             taken += got
             turns += got > 0
+            if tenant.streams:
+                tenant.waiting = True
+                ring.append(tenant)
         for window in aside:
             self._place(window)
         return chosen
@@ -159,8 +161,13 @@ class Window:
 
     def _drop(self, window: StreamWindow) -> None:
         self._quench(window)
-        if self.streams.pop(window.stream, None) is not None:
-            window.tenant.streams -= 1
+        if self.streams.pop(window.stream, None) is None:
+            return
+        tenant = window.tenant
+        tenant.streams -= 1
+        if tenant.waiting and not tenant.streams:
+            tenant.waiting = False
+            self._ring.remove(tenant)
 
     def _place(self, window: StreamWindow) -> None:
         """Put a stream where it belongs: in its tenant's order, among the thirsty, or nowhere."""

@@ -285,6 +285,10 @@ select l.session from session s join live l on l.session = s.id and l.job = ?
 -- name: end_session
 update session set ended_at = ? where id = ? and ended_at is null
 
+-- name: forget_limits
+-- A rate that was free an hour ago is as good as one never used.
+delete from limit_state where next_free_at < ?1
+
 -- name: forget_sessions
 -- Sessions and nodes that ended and have nothing live any more.
 delete from session where ended_at < ?1 and not exists (select 1 from live where live.session = session.id)

@@ -56,6 +56,7 @@ def prune_jobs(tx: Tx, ended_before: dict[str, Micros], limit: int) -> int:
             if pruned < limit:
                 pruned += _prune(tx, tenant, state, before, limit - pruned)
     tx.execute(Q["prune_missed"], (min(ended_before.values()),))
+    tx.execute(Q["forget_limits"], (tx.now - HOUR,))
     tx.execute(Q["forget_sessions"], (tx.now - HOUR,))
     tx.execute(Q["forget_nodes"], (tx.now - HOUR,))
     return pruned
