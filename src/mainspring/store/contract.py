@@ -163,7 +163,8 @@ class Timers(Protocol):
     """The passage from later to due, and from finished to gone."""
 
     async def ripen_timers(self, partitions: Sequence[int], limit: int) -> tuple[int, Micros | None]:
-        """Move up to `limit` due timers of these partitions to `ready`, the earliest of each first; cancel jobs whose `start_by` has passed.
+        """Move up to `limit` due timers of these partitions to `ready`, the earliest of each first; cancel jobs whose `start_by`
+        has passed.
         Answers how many moved and when the next is due."""
 
     async def prune_jobs(self, ended_before: dict[str, Micros], limit: int) -> int:
