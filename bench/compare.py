@@ -227,6 +227,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "skipped": [entry.name for entry in entries if entry not in present],
         "figures": [asdict(each) for each in results],
     }
+    options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(document, indent=2) + "\n")
 
 

@@ -46,7 +46,6 @@ class Node:
         self.store = store
         self.name = name or f"{socket.gethostname()}-{os.getpid()}"
         self.gauges = gauges = Gauges()
-        self._keep_s, self._keep_failed_s = keep_s, keep_failed_s
         self._loop = asyncio.get_running_loop()
         self._restarting: asyncio.Task[None] | None = None
         self._leaving = False

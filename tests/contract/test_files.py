@@ -152,7 +152,7 @@ async def test_many_openers_of_a_new_file_at_once_all_get_it(path: Path) -> None
 
 async def test_a_store_that_joins_in_the_same_tick_of_the_clock_is_heard_of_too(scene: Scene) -> None:
     await scene.submit_one()
-    place = writer(scene)._hub._folder
+    place = writer(scene)._hub.folder
     before = place.stat()
     other = await scene.backend.open(scene.clock)
     os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))  # a folder's time moves in steps of milliseconds

@@ -111,7 +111,7 @@ async def _timed_fill(load: Load, jobs: int, text: str) -> float:
 
 async def _depth(folder: Path, say: Say, future: int, ready: int) -> list[Figure]:
     say("an almost empty file, for comparison")
-    shallow = await _draining(folder, say, 0, 300_000)
+    shallow = await _draining(folder, say, 0, ready)
     say(f"{future:,} future and {ready:,} ready jobs")
     deep = await _draining(folder, say, future, ready)
     figures = [
@@ -137,9 +137,8 @@ async def _draining(folder: Path, say: Say, future: int, ready: int) -> dict[str
         future_rate = await fill_future(load, future, say) if future else 0.0
         await fill(load, ready, say, "ready jobs")
         async with child(f"sqlite:///{path}", 1000) as running:
-            await running.until(lambda: running.done > 0)
-            late = await urgent(load, running, 40, 0.05, priority=10)
-            drain = await drain_rate(running, min(ready, 250_000))
+            drain = await drain_rate(running, ready // 4)
+            late = await urgent(load, running, 40, 0.02, priority=10)
         return {
             "size_mb": size_mb(path),
             "future_rate": future_rate,

@@ -164,8 +164,7 @@ class Timers(Protocol):
 
     async def ripen_timers(self, partitions: Sequence[int], limit: int) -> tuple[int, Micros | None]:
         """Move up to `limit` due timers of these partitions to `ready`, the earliest of each first; cancel jobs whose `start_by`
-        has passed.
-        Answers how many moved and when the next is due."""
+        has passed. Answers how many moved and when the next is due."""
 
     async def prune_jobs(self, ended_before: dict[str, Micros], limit: int) -> int:
         """Delete up to `limit` jobs that ended in a state before its time, with all that belongs to them. A job with a

@@ -42,6 +42,7 @@ from mainspring.store.contract import (
 from mainspring.store.sqlite import attempts, catalog, dispatch, jobs, schedules, sessions, timers
 from mainspring.store.sqlite.database import Owner, connect, mapped_errors, migrate, refuse_network_filesystem
 from mainspring.store.sqlite.hub import Hub
+from mainspring.store.sqlite.turnstile import Turnstile
 from mainspring.store.sqlite.writer import Tx, Writer
 from mainspring.wire import WorkerInfo
 
@@ -58,7 +59,8 @@ class SqliteStore:
         self._owner = Owner()
         self._connection = connection
         self._hub = Hub(path)
-        self._writer = Writer(connection, path, clock, self.partitions, self._hub.publish)
+        self._turnstile = Turnstile(self._hub.folder)
+        self._writer = Writer(connection, path, clock, self.partitions, self._turnstile, self._hub.publish)
         self._reader = connect(path, readonly=True)
         self._lister = connect(path, readonly=True)
         self._listing = asyncio.Lock()
@@ -76,6 +78,7 @@ class SqliteStore:
 
     async def close(self) -> None:
         await self._writer.close()
+        self._turnstile.close()
         self._hub.close()
         self._reader.close()
         async with self._listing:

@@ -47,6 +47,9 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
     with mapped_errors(path):
         connection = apsw.Connection(str(path), flags=flags, statementcachesize=256)
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        connection.setlk_timeout(
+            BUSY_TIMEOUT_MS, 0
+        )  # wait in the kernel, which wakes us when the lock is free, not by polling
         for pragma in ("cache_size=-64000", "temp_store=memory"):
             connection.execute(f"pragma {pragma}")
         if not readonly:

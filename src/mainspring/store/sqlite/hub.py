@@ -20,6 +20,7 @@ from msgspec import DecodeError, ValidationError, json
 
 from mainspring.runtime.log import get_logger
 from mainspring.store.contract import Hint
+from mainspring.store.sqlite.turnstile import NAME as TURNSTILE
 
 _log = get_logger("mainspring.store")
 
@@ -38,7 +39,7 @@ class Hub:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
         self._address = _bind(self._socket, path)
-        self._folder = self._address.parent
+        self.folder = self._address.parent
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._socket, self._receive)
         self._peers: list[str] = []
@@ -61,8 +62,10 @@ class Hub:
         self._loop.remove_reader(self._socket)
         self._socket.close()
         self._address.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            self._folder.rmdir()  # unless somebody else listens there
+        if os.listdir(self.folder) == [TURNSTILE]:
+            with contextlib.suppress(OSError):
+                (self.folder / TURNSTILE).unlink()
+                self.folder.rmdir()
 
     def _tell(self, hints: list[Hint]) -> None:
         for listener in tuple(self._listeners):
@@ -71,15 +74,15 @@ class Hub:
 
     def _find_peers(self) -> list[str]:
         """Listing the folder is cheap, but asking whether it changed is cheaper."""
-        changed_ns = self._folder.stat().st_mtime_ns
+        changed_ns = self.folder.stat().st_mtime_ns
         if changed_ns != self._peers_seen_ns:
             # A folder's time is coarse: one that changed just now may change again without showing it.
             self._peers_seen_ns = changed_ns if time.time_ns() - changed_ns > _COARSE_NS else 0
-            self._peers = [name for name in os.listdir(self._folder) if name != self._address.name]
+            self._peers = [name for name in os.listdir(self.folder) if name not in (self._address.name, TURNSTILE)]
         return self._peers
 
     def _send(self, peer: str, payload: bytes) -> None:
-        target = self._folder / peer
+        target = self.folder / peer
         try:
             self._socket.sendto(payload, str(target))
         except BlockingIOError:

@@ -19,6 +19,7 @@ from mainspring.errors import StoreError, StoreUnavailableError
 from mainspring.runtime.clock import Clock
 from mainspring.store.contract import Hint, Stream
 from mainspring.store.sqlite.database import mapped_errors
+from mainspring.store.sqlite.turnstile import Turnstile
 
 T = TypeVar("T")
 
@@ -68,12 +69,14 @@ class Writer:
         path: Path,
         clock: Clock,
         partitions: int,
+        turnstile: Turnstile,
         publish: Callable[[list[Hint]], None],
     ) -> None:
         self._connection = connection
         self._path = path
         self._clock = clock
         self._partitions = partitions
+        self._turnstile = turnstile
         self._publish = publish
         self._queue: SimpleQueue[tuple[Operation[Any], Done] | None] = SimpleQueue()
         self._loop = asyncio.get_running_loop()
@@ -143,13 +146,14 @@ class Writer:
 
     def _begin(self) -> None:
         """Another process may hold the lock for long; that is no reason to fail, only to wait."""
-        while True:
-            try:
-                self._connection.execute("begin immediate")
-                return
-            except apsw.BusyError:
-                if self._closed:
-                    raise
+        with self._turnstile.turn():
+            while True:
+                try:
+                    self._connection.execute("begin immediate")
+                    return
+                except apsw.BusyError:
+                    if self._closed:
+                        raise
 
     def _apply(self, tx: Tx, operation: Operation[Any]) -> tuple[Any, BaseException | None]:
         before = (dict(tx.streams), tx.next_due, set(tx.topics))
