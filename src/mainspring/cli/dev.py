@@ -1,6 +1,8 @@
 """`mainspring dev`: run an application here, and show what happens."""
 
 import asyncio
+import os
+import shutil
 import sys
 from collections.abc import Callable
 from typing import Annotated
@@ -87,17 +89,23 @@ def _greet(app: App, target: str, output: Output) -> None:
     known = f"{count(len(kinds), 'kind')} of job: {listed(sorted(app.registry.names()), 8)}"
     timed = f", {count(len(schedules), 'schedule')}" if schedules else ""
     here = "" if path == store_path(DEFAULT_STORE) else f" --store {app.store_url}"
+    command = _command()
     hints = [
         ("application", f"{target} ({known}{timed})"),
         ("store", str(path)),
-        ("try, elsewhere", f"mainspring jobs list{here}"),
-        ("", f"mainspring jobs explain ID{here}"),
-        ("", f"mainspring queues list{here}"),
-        ("", "mainspring --help"),
+        ("try, elsewhere", f"{command} jobs list{here}"),
+        ("", f"{command} jobs explain ID{here}"),
+        ("", f"{command} queues list{here}"),
+        ("", f"{command} --help"),
         ("stop", "Ctrl-C"),
     ]
     title = text(f"Mainspring {__version__}", style="bold")
     output.show(document, lambda: [title, fields(hints), ""])
+
+
+def _command() -> str:
+    """How a person can call this program from here: by its name, or by its path where that is not on theirs."""
+    return "mainspring" if shutil.which("mainspring") else os.path.relpath(sys.argv[0])
 
 
 def _teller(output: Output) -> Callable[[Event], None]:
