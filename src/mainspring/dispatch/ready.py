@@ -14,7 +14,9 @@ from mainspring.store.contract import Ready, Stream
 
 WINDOW = 8192
 MIN_READ, MAX_READ = 8, 1024
-QUANTUM = 4  # jobs of one turn at least: a tenant's jobs lie side by side, so a few at once cost little more than one
+QUANTUM = (
+    4  # jobs of one turn where there is room for many: a tenant's lie side by side, so a few cost little more than one
+)
 MAX_TURNS = (
     128  # tenants served at once: their jobs lie far apart, and who comes next should not wait for a long commit
 )
@@ -104,7 +106,7 @@ class Window:
         """Up to `capacity` jobs in their fair order, each given to the session that `place` names."""
         chosen: list[Choice] = []
         ring, taken, idle, turns = self._ring, 0, 0, 0
-        quantum = max(QUANTUM, capacity // max(1, len(ring)))
+        quantum = max(1, min(QUANTUM, capacity // 64), capacity // max(1, len(ring)))
         aside: list[StreamWindow] = []
         while taken < capacity and idle < len(ring) and turns < MAX_TURNS:
             tenant = ring.popleft()
