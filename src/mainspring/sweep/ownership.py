@@ -80,7 +80,10 @@ class Ownership:
         silent = self._silent(await self._store.list_nodes())
         if silent:
             await self._store.end_nodes(silent)
+        began_s = self._monotonic()
         partitions = await self._store.claim_partitions(self.node)
+        if self._monotonic() - began_s > LOOK_S:
+            self._seen = {}  # the store stood still, and others could not renew either: watch them anew
         if partitions != self.partitions:
             self.partitions = partitions
             self._own(partitions)
