@@ -110,9 +110,9 @@ class Soak:
         self._replace(place)
 
     def _freeze(self, place: int, seconds: float) -> None:
-        """At any moment, also within a commit: then everybody waits for it."""
+        """Not within a commit, where everybody would wait for it."""
         worker, began_s = self._workers[place], time.monotonic()
-        worker.signal(signal.SIGSTOP)
+        self._site.freeze(worker)
         time.sleep(seconds)
         worker.signal(signal.SIGCONT)
         self.faults.append(Fault("freeze", worker.pid, began_s, time.monotonic()))
