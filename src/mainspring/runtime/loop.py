@@ -5,7 +5,7 @@ import gc
 import sys
 
 #: How long one thread may keep the interpreter while another waits for it. Python's default of 5 ms would make the store's
-#: writer wait that long for each statement while the loop is busy; measured, a fifth of a millisecond drains a third faster.
+#: writer wait that long for each statement while the loop is busy; measured, a fifth of a millisecond drained a quarter faster.
 SWITCH_INTERVAL_S = 0.0002
 
 #: New containers between two looks for cyclic garbage. Jobs make thousands that live for milliseconds; with Python's 700, a
