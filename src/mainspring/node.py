@@ -57,7 +57,7 @@ class Node:
         self.dispatcher = Dispatcher(store, clock, store.partitions, gauges, self.desk.deliver)
         self.desk.dispatcher = self.dispatcher
         self.rescuer = Rescuer(store, gauges, self.desk.end_silent)
-        self.ownership = Ownership(store, clock, self._own, monotonic)
+        self.ownership = Ownership(store, clock, self._own, self.desk.capacity, monotonic)
         self.canceller = Canceller(self.desk)
         parts = (self.ownership, self.sweeper, self.ticker, self.rescuer, self.pruner, self.canceller, self.dispatcher)
         self._services = {part.name: Service(part) for part in parts}

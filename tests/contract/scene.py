@@ -159,7 +159,8 @@ class Scene:
         """All ready jobs in their order."""
         found: list[Ready] = []
         for partition, band, lane, _ in await self.store.list_streams(self.everywhere):
-            found += await self.store.read_ready((partition, band, lane), None, 100_000)
+            (jobs,) = await self.store.read_ready([((partition, band, lane), None)], 100_000)
+            found += jobs
         return sorted(found, key=lambda ready: (ready.rank, ready.job))
 
     async def assign(

@@ -57,13 +57,18 @@ async def test_a_cursor_continues_where_the_last_read_ended_without_gap_or_repea
     await scene.submit(200)
     for partition, band, lane, _ in await scene.store.list_streams(scene.everywhere):
         stream = (partition, band, lane)
-        whole = await scene.store.read_ready(stream, None, 1000)
+        (whole,) = await scene.store.read_ready([(stream, None)], 1000)
         assert whole == sorted(whole, key=lambda ready: (ready.rank, ready.job))
         pages: list[Ready] = []
-        while page := await scene.store.read_ready(stream, (pages[-1].rank, pages[-1].job) if pages else None, 7):
+        while page := (await scene.store.read_ready([(stream, (pages[-1].rank, pages[-1].job) if pages else None)], 7))[
+            0
+        ]:
             pages += page
         assert pages == whole
-        assert await scene.store.read_ready(stream, (whole[3].rank, b""), 1) == [whole[3]]
+        assert await scene.store.read_ready([(stream, (whole[3].rank, b"")), (stream, None)], 1) == [
+            [whole[3]],
+            [whole[0]],
+        ]
 
 
 # --- assign

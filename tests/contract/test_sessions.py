@@ -50,7 +50,7 @@ async def test_a_node_ends_once_and_never_revives(scene: Scene) -> None:
     assert await scene.store.end_nodes({node: None}) == 0
     assert not await renewed(scene, node)
     assert await scene.store.list_nodes() == []
-    assert await scene.store.claim_partitions(node) == []
+    assert await scene.store.claim_partitions(node, 1) == []
     with pytest.raises(StoreError, match="register again"):
         await scene.store.insert_session(b"s", node, "late")
 
@@ -59,11 +59,11 @@ async def test_ending_a_node_frees_its_partitions_and_ends_its_sessions(scene: S
     old = await scene.new_node(b"old")
     session = await scene.session(old)
     job = await scene.started(session)
-    assert await scene.store.claim_partitions(old) == list(scene.everywhere)
+    assert await scene.store.claim_partitions(old, 1) == list(scene.everywhere)
     scene.clock.advance(LEASE_S + 1)
     new = await scene.new_node(b"new")
     assert await scene.store.end_nodes({old: None}) == 1
-    assert await scene.store.claim_partitions(new) == list(scene.everywhere)
+    assert await scene.store.claim_partitions(new, 1) == list(scene.everywhere)
     assert await scene.store.rescue_attempts(10) == 1
     assert await scene.state(job) == "pending"
 
@@ -93,19 +93,19 @@ async def test_a_session_says_what_its_worker_can_do(scene: Scene) -> None:
 async def test_nodes_share_the_partitions_and_only_shares_move(scene: Scene) -> None:
     one, two = await scene.new_node(b"1"), await scene.new_node(b"2")
     everything = set(scene.everywhere)
-    before = set(await scene.store.claim_partitions(one))
-    assert await scene.store.claim_partitions(one) == sorted(before)
-    taken = set(await scene.store.claim_partitions(two))
+    before = set(await scene.store.claim_partitions(one, 1))
+    assert await scene.store.claim_partitions(one, 1) == sorted(before)
+    taken = set(await scene.store.claim_partitions(two, 1))
     assert before | taken == everything
     assert before & taken == set()
     assert abs(len(before) - len(taken)) <= 1
     three = await scene.new_node(b"3")
-    assert await scene.store.claim_partitions(three) == []  # nothing is free yet, and nothing is stolen
-    left = set(await scene.store.claim_partitions(one)) | set(await scene.store.claim_partitions(two))
-    third = set(await scene.store.claim_partitions(three))
+    assert await scene.store.claim_partitions(three, 1) == []  # nothing is free yet, and nothing is stolen
+    left = set(await scene.store.claim_partitions(one, 1)) | set(await scene.store.claim_partitions(two, 1))
+    third = set(await scene.store.claim_partitions(three, 1))
     assert third == everything - left
     await scene.store.end_nodes({two: None})
-    owned = [set(await scene.store.claim_partitions(node)) for node in (one, three)]
+    owned = [set(await scene.store.claim_partitions(node, 1)) for node in (one, three)]
     assert owned[0] | owned[1] == everything
     assert owned[0] & owned[1] == set()
     assert third <= owned[1]

@@ -96,7 +96,7 @@ async def _ahead(store: Store, record: JobRecord) -> int:
     mine, count = (record.rank, record.id), 0
     for partition in range(store.partitions):
         for band in _BANDS:
-            first = await store.read_ready((partition, band, record.lane), None, MOST_AHEAD)
+            (first,) = await store.read_ready([((partition, band, record.lane), None)], MOST_AHEAD)
             count += sum((ready.rank, ready.job) < mine for ready in first)
     return min(count, MOST_AHEAD)
 

@@ -7,6 +7,7 @@ is the slot's top bits, so their number can change without changing an id.
 
 import hashlib
 import uuid
+from collections.abc import Mapping
 
 from mainspring.errors import InvalidError
 
@@ -52,15 +53,28 @@ def parse_id(text: str) -> bytes:
     return value.bytes
 
 
-def fair_share(owners: dict[int, bytes | None], nodes: list[bytes], me: bytes) -> tuple[list[int], list[int]]:
-    """The partitions that node `me` should take and let go, so that every node ends up with an equal share.
+def fair_share(
+    owners: Mapping[int, bytes | None], nodes: Mapping[bytes, int], me: bytes
+) -> tuple[list[int], list[int]]:
+    """The partitions that node `me` should take and let go, so that every node ends up with a share by its capacity.
 
     Only free partitions are taken and only a surplus is let go, so a node that joins or leaves moves no more than its share.
+    A node that is not among `nodes` (it drains) lets everything go.
     """
-    if me not in nodes:
-        return [], []
-    place = nodes.index(me)
-    share = len(owners) // len(nodes) + (place < len(owners) % len(nodes))
+    share = shares(len(owners), nodes).get(me, 0)
     mine = sorted(number for number, owner in owners.items() if owner == me)
     free = sorted(number for number, owner in owners.items() if owner is None or owner not in nodes)
     return free[: max(0, share - len(mine))], mine[share:]
+
+
+def shares(partitions: int, nodes: Mapping[bytes, int]) -> dict[bytes, int]:
+    """How many partitions each node should have: by capacity, in whole numbers, as the largest remainders decide. Where there
+    are enough for all, each node has one, so that none is without work of its own."""
+    weights = {node: max(1, capacity) for node, capacity in nodes.items()}
+    least = 1 if partitions >= len(nodes) else 0
+    total, rest = sum(weights.values()), partitions - least * len(nodes)
+    parts = {node: rest * weight // total for node, weight in weights.items()}
+    by_remainder = sorted(weights, key=lambda node: (-(rest * weights[node] % total), node))
+    for node in by_remainder[: rest - sum(parts.values())]:
+        parts[node] += 1
+    return {node: part + least for node, part in parts.items()}

@@ -131,6 +131,10 @@ class Desk:
                 else:
                     place.cancel(job)
 
+    def capacity(self) -> int:
+        """How many jobs the workers here can run at once."""
+        return sum(place.seat.info.slots for place in self._places.values())
+
     async def end_silent(self, lease_s: float) -> list[bytes]:
         """End the sessions that have not been heard of for a whole lease."""
         late_s = time.monotonic() - lease_s

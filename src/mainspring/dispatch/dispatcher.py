@@ -151,10 +151,11 @@ class Dispatcher:
         for state in self._due_lanes():
             self._reopen([state])
         await self._take_hints()
-        size = self._window.read_size()
-        for stream in tuple(self._window.thirsty):
-            window = self._window.streams[stream]
-            self._window.fill(stream, await self._store.read_ready(stream, window.cursor, size), size)
+        thirsty = [(stream, self._window.streams[stream].cursor) for stream in self._window.thirsty]
+        if thirsty:
+            size = self._window.read_size()
+            for (stream, _), jobs in zip(thirsty, await self._store.read_ready(thirsty, size), strict=True):
+                self._window.fill(stream, jobs, size)
 
     def _due_lanes(self) -> list[LaneState]:
         opening = self.lanes.next_opening()

@@ -20,13 +20,14 @@ from mainspring.runtime.clock import Clock
 from mainspring.wire import Failure, WorkerInfo
 
 Stream = tuple[int, int, int]  # partition, band, lane: ready jobs in one order
+Place = tuple[Micros, bytes]  # rank, job: a place in that order
 
 
 class Hint(Struct, frozen=True, array_like=True, omit_defaults=True):
     """Something that other parts, perhaps in other processes, should look at now.
 
     topic: "ready" (a stream has jobs from `at` = rank on), "timer" (`at` = earliest due time), "settled" (jobs ended),
-    "cancel" (a running job was asked to stop), "schedule", "queue" (definitions changed).
+    "cancel" (a running job was asked to stop), "schedule", "queue" (definitions changed), "node" (a node was asked to leave).
     """
 
     topic: str
@@ -177,8 +178,8 @@ class Dispatch(Protocol):
     async def list_streams(self, partitions: Sequence[int]) -> list[tuple[int, int, int, Micros]]:
         """Every stream with ready jobs, and its lowest rank. Costs a step per stream, not per job."""
 
-    async def read_ready(self, stream: Stream, after: tuple[Micros, bytes] | None, limit: int) -> list[Ready]:
-        """The next ready jobs of a stream in order."""
+    async def read_ready(self, wanted: Sequence[tuple[Stream, Place | None]], limit: int) -> list[list[Ready]]:
+        """The next ready jobs of each stream in order, up to `limit` of each, after a place in it or from its start."""
 
     async def assign_jobs(self, picks: Sequence[Pick]) -> list[Assigned]:
         """pending -> assigned for every job that is still pending with the attempt named; the attempt number rises by one, the
@@ -206,10 +207,15 @@ class Attempts(Protocol):
 
 
 class NodeRecord(Struct, frozen=True):
+    """A node; `capacity` is what its workers can run at once, `partitions` how many it owns."""
+
     id: bytes
     name: str
     started_at: Micros
     lease_until: Micros
+    capacity: int = 1
+    draining: bool = False
+    partitions: int = 0
 
 
 class SessionRecord(Struct, frozen=True):
@@ -236,8 +242,12 @@ class Sessions(Protocol):
         """End each of these nodes whose lease still ends when it is said to (None: whenever); how many. A node that has ended
         lets go of its partitions, and its sessions end with it. It ends once and never revives."""
 
-    async def claim_partitions(self, node: bytes) -> list[int]:
-        """Give this node its fair share of the partitions and answer it: unowned ones are taken, surplus ones let go."""
+    async def claim_partitions(self, node: bytes, capacity: int) -> list[int]:
+        """Give this node its fair share of the partitions and answer it: unowned ones are taken, surplus ones let go. Shares
+        are by capacity, which is noted where it has changed; a node that drains has no share."""
+
+    async def drain_nodes(self, nodes: Sequence[bytes]) -> int:
+        """Ask nodes to take nothing new, finish what they run and leave; how many of them had not ended."""
 
     async def list_nodes(self) -> list[NodeRecord]:
         """Nodes that have not ended."""

@@ -67,11 +67,13 @@ class Ownership:
         store: Sessions,
         clock: Clock,
         own: Callable[[Iterable[int]], None],
+        capacity: Callable[[], int],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._clock = clock
         self._own = own
+        self.capacity = capacity
         self._monotonic = monotonic
         self._seen: dict[bytes, tuple[Micros, float]] = {}
         self.partitions: list[int] = []
@@ -81,7 +83,7 @@ class Ownership:
         if silent:
             await self._store.end_nodes(silent)
         began_s = self._monotonic()
-        partitions = await self._store.claim_partitions(self.node)
+        partitions = await self._store.claim_partitions(self.node, self.capacity())
         if self._monotonic() - began_s > LOOK_S:
             self._seen = {}  # the store stood still, and others could not renew either: watch them anew
         if partitions != self.partitions:

@@ -31,6 +31,7 @@ from mainspring.store.contract import (
     MissedRecord,
     NodeRecord,
     Pick,
+    Place,
     QueueRecord,
     Ready,
     ScheduleRecord,
@@ -145,8 +146,8 @@ class SqliteStore:
     async def list_streams(self, partitions: Sequence[int]) -> list[tuple[int, int, int, Micros]]:
         return self._read(dispatch.list_streams, partitions)
 
-    async def read_ready(self, stream: Stream, after: tuple[Micros, bytes] | None, limit: int) -> list[Ready]:
-        return self._read(dispatch.read_ready, stream, after, limit)
+    async def read_ready(self, wanted: Sequence[tuple[Stream, Place | None]], limit: int) -> list[list[Ready]]:
+        return self._read(dispatch.read_ready, wanted, limit)
 
     async def assign_jobs(self, picks: Sequence[Pick]) -> list[Assigned]:
         answers, self._specs = await self._write(dispatch.assign_jobs, picks)
@@ -189,8 +190,11 @@ class SqliteStore:
     async def end_nodes(self, leases: Mapping[bytes, Micros | None]) -> int:
         return await self._write(sessions.end_nodes, leases)
 
-    async def claim_partitions(self, node: bytes) -> list[int]:
-        return await self._write(sessions.claim_partitions, node)
+    async def claim_partitions(self, node: bytes, capacity: int) -> list[int]:
+        return await self._write(sessions.claim_partitions, node, capacity)
+
+    async def drain_nodes(self, nodes: Sequence[bytes]) -> int:
+        return await self._write(sessions.drain_nodes, nodes)
 
     async def list_nodes(self) -> list[NodeRecord]:
         return self._read(sessions.list_nodes)

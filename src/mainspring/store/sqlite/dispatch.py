@@ -6,7 +6,7 @@ from math import ceil
 from msgspec import structs
 
 from mainspring.core.timer import SECOND, Micros
-from mainspring.store.contract import Assigned, LimitUse, Pick, Ready, Spec, Stream
+from mainspring.store.contract import Assigned, LimitUse, Pick, Place, Ready, Spec, Stream
 from mainspring.store.sqlite.database import Q, Reader
 from mainspring.store.sqlite.jobs import EVERY_BYTE, array
 from mainspring.store.sqlite.writer import Tx
@@ -25,9 +25,11 @@ def list_streams(connection: Reader, partitions: Sequence[int]) -> list[tuple[in
     return streams
 
 
-def read_ready(connection: Reader, stream: Stream, after: tuple[Micros, bytes] | None, limit: int) -> list[Ready]:
-    rows = connection.execute(Q["read_ready"], (*stream, *(after or _FIRST), limit)).fetchall()
-    return [Ready(rank, job, attempt) for rank, job, attempt in rows]
+def read_ready(connection: Reader, wanted: Sequence[tuple[Stream, Place | None]], limit: int) -> list[list[Ready]]:
+    return [
+        [Ready(*row) for row in connection.execute(Q["read_ready"], (*stream, *(after or _FIRST), limit))]
+        for stream, after in wanted
+    ]
 
 
 def read_specs(connection: Reader, ids: Sequence[bytes]) -> list[Spec]:

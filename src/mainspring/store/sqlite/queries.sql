@@ -260,7 +260,14 @@ update session set ended_at = ? where node = ? and ended_at is null
 update partition set node = null where node = ?
 
 -- name: list_nodes
-select id, name, started_at, lease_until from node where ended_at is null order by started_at, id
+select id, name, started_at, lease_until, capacity, draining, (select count(*) from partition p where p.node = n.id)
+from node n where ended_at is null order by started_at, id
+
+-- name: set_capacity
+update node set capacity = ?1 where id = ?2 and capacity <> ?1
+
+-- name: drain_node
+update node set draining = 1 where id = ? and ended_at is null
 
 -- name: read_partitions
 select number, node from partition order by number

@@ -35,9 +35,10 @@ def end_nodes(tx: Tx, leases: Mapping[bytes, Micros | None]) -> int:
     return ended
 
 
-def claim_partitions(tx: Tx, node: bytes) -> list[int]:
+def claim_partitions(tx: Tx, node: bytes, capacity: int) -> list[int]:
+    tx.execute(Q["set_capacity"], (capacity, node))
     owners = dict(tx.execute(Q["read_partitions"]).fetchall())
-    nodes = [row[0] for row in tx.execute(Q["list_nodes"])]
+    nodes = {record.id: record.capacity for record in list_nodes(tx.connection) if not record.draining}
     take, leave = fair_share(owners, nodes, node)
     for number in take:
         tx.execute(Q["own_partition"], (number, node))
@@ -47,7 +48,17 @@ def claim_partitions(tx: Tx, node: bytes) -> list[int]:
 
 
 def list_nodes(connection: Reader) -> list[NodeRecord]:
-    return [NodeRecord(*row) for row in connection.execute(Q["list_nodes"])]
+    rows = connection.execute(Q["list_nodes"])
+    return [NodeRecord(*columns, bool(draining), owned) for *columns, draining, owned in rows]
+
+
+def drain_nodes(tx: Tx, nodes: Sequence[bytes]) -> int:
+    drained = 0
+    for node in nodes:
+        tx.execute(Q["drain_node"], (node,))
+        drained += tx.connection.changes()
+    tx.topics.add("node")
+    return drained
 
 
 def insert_session(tx: Tx, session: bytes, node: bytes, name: str, info: WorkerInfo | None) -> None:

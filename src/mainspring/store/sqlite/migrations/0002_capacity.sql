@@ -1,0 +1,3 @@
+-- Partitions are shared by what nodes can run, and a node can be asked to leave.
+alter table node add column capacity integer not null default 1 check (capacity >= 0);
+alter table node add column draining integer not null default 0 check (draining in (0, 1));
