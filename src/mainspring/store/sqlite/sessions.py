@@ -49,7 +49,10 @@ def claim_partitions(tx: Tx, node: bytes, capacity: int) -> list[int]:
 
 def list_nodes(connection: Reader) -> list[NodeRecord]:
     rows = connection.execute(Q["list_nodes"])
-    return [NodeRecord(*columns, bool(draining), owned) for *columns, draining, owned in rows]
+    return [
+        NodeRecord(id_, name, started_at, lease_until, capacity, bool(draining), partitions)
+        for id_, name, started_at, lease_until, capacity, draining, partitions in rows
+    ]
 
 
 def drain_nodes(tx: Tx, nodes: Sequence[bytes]) -> int:
