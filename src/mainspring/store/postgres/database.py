@@ -172,7 +172,7 @@ class Database:
         self, operation: Callable[..., Awaitable[T]], arguments: tuple[Any, ...], tries: int
     ) -> tuple[T, Tx]:
         async with self._connection() as connection:
-            await connection.execute("begin")
+            await connection.execute("begin isolation level read committed")
             xid, pid, *_ = await connection.fetchrow(self._identify)
             tx = Tx(connection, self.q, self.clock.now(), self.partitions, tries)
             answer = await operation(tx, *arguments)
