@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parent / "unit")]
 
+from postgres.pooler import Pooler
 from postgres.server import NoServerError, Server
 
 _MEMORY = Path("/dev/shm")
@@ -62,3 +63,14 @@ def fresh_postgres() -> Iterator[Server]:
         absent(str(error))
     yield server
     server.close()
+
+
+@pytest.fixture(scope="session")
+def pooler(postgres: Server) -> Iterator[Pooler]:
+    """A pgbouncer in transaction mode in front of that server, for all tests of this process."""
+    try:
+        made = Pooler.start(postgres.url)
+    except NoServerError as error:
+        absent(str(error))
+    yield made
+    made.close()

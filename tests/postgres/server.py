@@ -180,7 +180,9 @@ class _Process:
             *(str(self._binaries / "initdb"), "--pgdata", str(self._data), "--username=postgres", "--auth=password"),
             *(f"--pwfile={secret}", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"),
         ]
-        made = subprocess.run(unprivileged(command), capture_output=True, text=True, cwd=self.folder, check=False)
+        made = subprocess.run(
+            unprivileged(command, last_signal="KILL"), capture_output=True, text=True, cwd=self.folder, check=False
+        )
         if made.returncode != 0:
             raise NoServerError(f"initdb failed: {made.stderr or made.stdout}")
         with (self._data / "postgresql.conf").open("a") as main:
@@ -195,7 +197,7 @@ class _Process:
 
     def start(self) -> None:
         assert self._child is None, "the server runs"
-        command = unprivileged([str(self._binaries / "postgres"), "-D", str(self._data)])
+        command = unprivileged([str(self._binaries / "postgres"), "-D", str(self._data)], last_signal="INT")
         with self._log.open("ab") as log:
             self._child = subprocess.Popen(command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         deadline = time.monotonic() + PATIENCE_S

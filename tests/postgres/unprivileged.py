@@ -21,16 +21,14 @@ def _namespaces() -> bool:
     return subprocess.run([*_NAMESPACE, "true"], capture_output=True, check=False).returncode == 0
 
 
-def unprivileged(command: list[str], *, dies_with_us: bool = True) -> list[str]:
-    """The command as somebody who is not root; it gets SIGINT when the thread that started it ends, killed or not."""
-    setpriv = ["setpriv"]
-    if os.geteuid() == 0 and not _namespaces():
-        setpriv += [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-    if dies_with_us:
-        setpriv += ["--pdeathsig", "INT"]
-    if len(setpriv) > 1 and shutil.which("setpriv") is not None:
-        command = [*setpriv, "--", *command]
-    return [*_NAMESPACE, *command] if os.geteuid() == 0 and _namespaces() else command
+def unprivileged(command: list[str], *, last_signal: str) -> list[str]:
+    """The command as somebody who is not root. It gets the signal when the thread that started it ends, killed or not."""
+    if shutil.which("setpriv") is None:
+        return command
+    as_nobody = [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    root, namespaces = os.geteuid() == 0, _namespaces()
+    command = ["setpriv", *(as_nobody if root and not namespaces else []), "--pdeathsig", last_signal, "--", *command]
+    return [*_NAMESPACE, *command] if root and namespaces else command
 
 
 def hand_over(folder: Path) -> None:
