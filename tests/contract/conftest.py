@@ -1,17 +1,18 @@
 """Each test of this folder runs once per backend, under a clock that stands still, and ends with all invariants checked."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
-from contract.backends import Backend, SqliteBackend
+from contract.backends import Backend, SqliteBackend, sqlite_shards
 from contract.invariants import check_invariants
 from contract.scene import START, JumpingClock, Scene
 from mainspring.store.contract import Store
 
-BACKENDS = {
+BACKENDS: dict[str, Callable[[Path], Backend]] = {
     "sqlite": SqliteBackend,
+    "shards": sqlite_shards,
 }
 
 
