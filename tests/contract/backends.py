@@ -1,15 +1,22 @@
 """The stores under test. A backend opens stores on one database of its own and shows the rows of its tables."""
 
 import re
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+import pytest
 from msgspec import json
 
 from contract.shards import ShardedStore
 from mainspring.runtime.clock import Clock
 from mainspring.store.contract import Store
 from mainspring.store.sqlite import SqliteStore
+
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
 class Backend(Protocol):
@@ -22,7 +29,12 @@ class Backend(Protocol):
         """The answer to a plain SELECT that any database understands."""
 
 
+Fresh = Callable[[], AbstractContextManager[Backend]]  # each call makes a new empty database, and removes it at the end
+
+
 class SqliteBackend:
+    """A file."""
+
     def __init__(self, folder: Path) -> None:
         self.path = folder / "contract.db"
 
@@ -58,18 +70,43 @@ class ShardsBackend:
         found = [row for part in parts for row in part]
         if table == "session":
             return list(dict.fromkeys(found))
-        return [(sum(row[0] for row in found),)] if "count(*)" in sql else found
+        return [(sum(row[0] for row in found),)] if sql.startswith("select count(*)") else found
 
     def _limit_rows(self, store: ShardedStore, sql: str) -> list[tuple[Any, ...]]:
-        named = self._limits.rows(store.limits, "select job, arguments from spec")
+        """Without the places of sessions that have ended: those wait for the rescue."""
+        limits = self._limits
+        ended = {row[0] for row in self.rows(store, "select id from session where ended_at is not null")}
+        waiting = {
+            place for place, session in limits.rows(store.limits, "select job, session from live") if session in ended
+        }
+        named = limits.rows(store.limits, "select job, arguments from spec")
         jobs = {place: bytes.fromhex(json.decode(arguments, type=str)) for place, arguments in named}
-        rows = self._limits.rows(store.limits, sql)
-        return [tuple(jobs.get(value, value) for value in row) for row in rows]
+        rows = limits.rows(store.limits, sql)
+        return [tuple(jobs.get(value, value) for value in row) for row in rows if not waiting.intersection(row)]
 
 
-def sqlite_shards(folder: Path) -> ShardsBackend:
-    places = [folder / name for name in ("first", "second", "limits")]
-    for place in places:
-        place.mkdir()
-    first, second, limits = (SqliteBackend(place) for place in places)
-    return ShardsBackend((first, second), limits)
+@contextmanager
+def fresh_file() -> Iterator[SqliteBackend]:
+    with tempfile.TemporaryDirectory(dir=MEMORY, prefix="mainspring-") as name:
+        yield SqliteBackend(Path(name))
+
+
+@contextmanager
+def fresh_shards(first: Fresh, second: Fresh) -> Iterator[ShardsBackend]:
+    with first() as lower, second() as upper, first() as limits:
+        yield ShardsBackend((lower, upper), limits)
+
+
+def _sqlite(request: pytest.FixtureRequest) -> Fresh:
+    return fresh_file
+
+
+def _sqlite_shards(request: pytest.FixtureRequest) -> Fresh:
+    return partial(fresh_shards, fresh_file, fresh_file)
+
+
+# By name, how to get fresh databases. Servers are started for the tests that ask for them, not before.
+BACKENDS: dict[str, Callable[[pytest.FixtureRequest], Fresh]] = {
+    "sqlite": _sqlite,
+    "sqlite-shards": _sqlite_shards,
+}

@@ -10,6 +10,7 @@ one's.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 
 from msgspec import structs
@@ -34,24 +35,16 @@ class Places:
         return [next(answers) if pick.limits else Assigned(pick.jobs) for pick in picks]
 
     async def _take(self, picks: list[Pick]) -> list[Assigned]:
-        jobs = {name_of(job.job, job.attempt + 1): job for pick in picks for job in pick.jobs}
-        ready = await self._make(jobs)
-        wanted = [
-            structs.replace(pick, jobs=[ready[name_of(job.job, job.attempt + 1)] for job in pick.jobs])
-            for pick in picks
-        ]
+        ready = await self._make({_name(job): job.job for pick in picks for job in pick.jobs})
+        wanted = [structs.replace(pick, jobs=[ready[_name(job)] for job in pick.jobs]) for pick in picks]
         answers = await self._store.assign_jobs(wanted)
+        return [_meant(pick, answer) for pick, answer in zip(picks, answers, strict=True)]
 
-        def meant(places: list[Ready]) -> list[Ready]:
-            return [jobs[place.job] for place in places]
-
-        return [Assigned(meant(a.won), meant(a.lost), meant(a.held), a.held_until) for a in answers]
-
-    async def _make(self, jobs: dict[bytes, Ready]) -> dict[bytes, Ready]:
+    async def _make(self, jobs: dict[bytes, bytes]) -> dict[bytes, Ready]:
         """New places, old ones that were given back, and those that others have: then the assignment is lost."""
         ids = list(jobs)
         placed = place("place", parse_options(), self._store.clock.now())
-        batch = NewJobs(placed.template, ids, [b'"%s"' % job.job.hex().encode() for job in jobs.values()])
+        batch = NewJobs(placed.template, ids, [b'"%s"' % job.hex().encode() for job in jobs.values()])
         await self._store.insert_jobs([batch], [placed.lane])
         await self._store.retry_jobs(ids)
         records = await self._store.read_jobs(ids)
@@ -64,6 +57,21 @@ class Places:
         if taken:
             ends = [Settlement(record.id, record.attempt, State.CANCELLED) for record in taken]
             await self._store.settle_attempts(session, ends)
+
+
+def _meant(pick: Pick, answer: Assigned) -> Assigned:
+    """An answer about places as one about the jobs they are for."""
+    won, held = (Counter(place.job for place in places) for places in (answer.won, answer.held))
+    meant = Assigned([], [], [], answer.held_until)
+    for job in pick.jobs:
+        name = _name(job)
+        (meant.won if won[name] > 0 else meant.held if held[name] > 0 else meant.lost).append(job)
+        won[name] -= 1
+    return meant
+
+
+def _name(job: Ready) -> bytes:
+    return name_of(job.job, job.attempt + 1)
 
 
 def name_of(job: bytes, attempt: int) -> bytes:

@@ -6,16 +6,14 @@ A failure between two writes is made by doing the first one alone.
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import structs
 
-from contract.backends import sqlite_shards
+from contract.backends import BACKENDS, Backend, Fresh
 from contract.invariants import check_invariants
-from contract.scene import START, JumpingClock, Scene, make_batch
+from contract.scene import START, Scene, make_batch
 from contract.shards import ShardedStore
 from mainspring.core.draft import Draft
 from mainspring.core.job import Limit
@@ -33,15 +31,9 @@ QUEUE = "queue/default/q"
 LIMITS = ((QUEUE, ""),)
 
 
-@pytest.fixture
-async def scene(folder: Path) -> AsyncIterator[Scene]:
-    clock = JumpingClock(START)
-    backend = sqlite_shards(folder)
-    store = await backend.open(clock)
-    made = Scene(backend, store, clock)
-    yield made
-    made.check()
-    await store.close()
+@pytest.fixture(scope="session", params=[name for name in BACKENDS if "shards" in name])
+def fresh(request: pytest.FixtureRequest) -> Fresh:
+    return BACKENDS[request.param](request)
 
 
 @pytest.fixture
@@ -260,8 +252,10 @@ class Bench:
             self.done.set()
 
 
-async def test_two_nodes_over_two_databases_run_every_job_once_and_keep_the_limit_they_share(folder: Path) -> None:
-    backend, bench = sqlite_shards(folder), Bench(300)
+async def test_two_nodes_over_two_databases_run_every_job_once_and_keep_the_limit_they_share(
+    backend: Backend,
+) -> None:
+    bench = Bench(300)
     stores = [await backend.open(SystemClock()) for _ in range(2)]
     await stores[0].put_queue(QueueRecord("default", "narrow", False, Limit(concurrency=3)))
     registry = Registry()
