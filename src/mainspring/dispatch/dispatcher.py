@@ -70,7 +70,7 @@ class Dispatcher:
         await self._take_hints()
         capacity = self.matcher.capacity()
         if capacity:
-            await self._read_thirsty()
+            await self._read_wanted()
             chosen = self._choose(min(capacity, ROUND), now_s)
             if chosen:
                 await self._assign(chosen)
@@ -147,14 +147,14 @@ class Dispatcher:
     def _may_read(self, state: LaneState, now: Micros) -> bool:
         return self.lanes.is_open(state, now) and self.matcher.serves(state.number, state.lane)
 
-    async def _read_thirsty(self) -> None:
+    async def _read_wanted(self) -> None:
         for state in self._due_lanes():
             self._reopen([state])
         await self._take_hints()
-        thirsty = [(stream, self._window.streams[stream].cursor) for stream in self._window.thirsty]
-        if thirsty:
+        wanted = self._window.wanted()
+        if wanted:
             size = self._window.read_size()
-            for (stream, _), jobs in zip(thirsty, await self._store.read_ready(thirsty, size), strict=True):
+            for (stream, _), jobs in zip(wanted, await self._store.read_ready(wanted, size), strict=True):
                 self._window.fill(stream, jobs, size)
 
     def _due_lanes(self) -> list[LaneState]:
