@@ -47,8 +47,9 @@ class Places:
         batch = NewJobs(placed.template, ids, [b'"%s"' % job.hex().encode() for job in jobs.values()])
         await self._store.insert_jobs([batch], [placed.lane])
         await self._store.retry_jobs(ids)
-        records = await self._store.read_jobs(ids)
-        return {record.id: Ready(record.rank, record.id, record.attempt) for record in records if record is not None}
+        records = zip(ids, await self._store.read_jobs(ids), strict=True)
+        gone = Ready(0, b"", 0)  # pruned just now: nobody has it, and nobody gets it this time
+        return {id_: gone if r is None else Ready(r.rank, id_, r.attempt) for id_, r in records}
 
     async def give_back(self, session: bytes, attempts: Sequence[tuple[bytes, int]]) -> None:
         """Free the places that this session has for these attempts; most attempts have none."""

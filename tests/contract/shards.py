@@ -68,11 +68,18 @@ class ShardedStore:
         self.partitions = self.home.partitions
 
     def subscribe(self, listener: Callable[[Hint], None]) -> Callable[[], None]:
-        def listen_to_limits(hint: Hint) -> None:
-            if hint.topic in ("queue", "settled"):  # the rest is about places, which nobody dispatches
+        """Nodes are heard of at home only; what is said of places is about limits, and nobody dispatches them."""
+
+        def about_jobs(hint: Hint) -> None:
+            if hint.topic != "node":
                 listener(hint)
 
-        leave = [shard.subscribe(listener) for shard in self.shards] + [self.limits.subscribe(listen_to_limits)]
+        def about_limits(hint: Hint) -> None:
+            if hint.topic in ("queue", "settled"):
+                listener(hint)
+
+        leave = [self.home.subscribe(listener), self.limits.subscribe(about_limits)]
+        leave += [copy.subscribe(about_jobs) for copy in self.copies]
 
         def unsubscribe() -> None:
             for each in leave:
