@@ -95,6 +95,7 @@ class PostgresStore:
         return self._hub.subscribe(listener)
 
     async def close(self) -> None:
+        await self._grouping.close()
         await self._hub.close()
         if self._lease is not None:
             self._lease.close()

@@ -110,6 +110,7 @@ class Database:
         self.partitions: int
         self._pool = pool
         self._owner = Owner()
+        self._closed = False
         self._identify = f"{_IDENTIFY}, {_SET_PLANNER}" if pooled else _IDENTIFY
 
     @classmethod
@@ -132,6 +133,7 @@ class Database:
         return cls(url, schema, pool, pooled=pooled)
 
     async def close(self) -> None:
+        self._closed = True
         try:
             async with asyncio.timeout(5):
                 await self._pool.close()
@@ -197,6 +199,8 @@ class Database:
     async def _connection(self) -> AsyncIterator[Any]:
         """A connection with no transaction left open on it, however the block ends."""
         self._owner.check()
+        if self._closed:
+            raise StoreError("the store is closed")
         with mapped_errors(self.place):
             async with self._pool.acquire(timeout=_CONNECT_S) as connection:
                 try:
