@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
+from datetime import timedelta
 from typing import Any
 
 from mainspring.cli.checks import FAIL, OK, WARN, Check
@@ -19,7 +20,7 @@ from mainspring.store.queries import load_migrations
 from mainspring.store.url import shown_url
 
 _OLDEST_SERVER = 15
-_OLD = "5 minutes"
+_OLD = timedelta(minutes=5)
 _MANY_DEAD = 200_000
 _FULL = 0.8
 _FAR_S = 60.0
@@ -44,13 +45,11 @@ async def check_database(settings: StoreSettings) -> AsyncIterator[Check]:
         return
     try:
         yield Check("store", OK, settings.place)
-        for look in (_check_server, _check_role, _check_schema):
+        for look, is_vital in _LOOKS:
             found = await look(connection, settings)
             yield found
-            if found.status == FAIL:
+            if is_vital and found.status == FAIL:
                 return
-        for look in _LOOKS:
-            yield await look(connection, settings)
     finally:
         with contextlib.suppress(Exception):
             await connection.close(timeout=1)
@@ -157,14 +156,14 @@ async def _check_wakeups(connection: Any, settings: StoreSettings) -> Check:
         return Check("wake-ups", WARN, found, "set listen_url (MAINSPRING_LISTEN_URL) to a direct connection")
     url = settings.listen_url or settings.url
     try:
-        direct = await connect(url)
+        direct = await connect(url, pooled=True)
     except Exception as error:
         return _unreachable(url, error, "wake-ups")
     try:
         if not await _is_same(connection, direct):
             todo = "let listen_url lead to the same database as the store's URL"
             return Check("wake-ups", FAIL, f"{shown_url(url)} is another database or server", todo)
-        if not await _hears(direct, connection, f"{settings.schema}_doctor"):
+        if await is_pooled(direct) or not await _hears(direct, connection, f"{settings.schema}_doctor"):
             todo = "let listen_url lead to the server itself, not through a pooler"
             return Check("wake-ups", FAIL, f"nothing that is sent arrives at {shown_url(url)}", todo)
     finally:
@@ -237,23 +236,24 @@ async def _check_vacuum(connection: Any, settings: StoreSettings) -> Check:
     return Check("vacuum", OK, found)
 
 
-_TRANSACTIONS = f"""
+_TRANSACTIONS = """
 select pid, coalesce(usename, '?'), coalesce(nullif(application_name, ''), '?'), state,
   extract(epoch from now() - xact_start)::float8
-from pg_stat_activity where xact_start < now() - interval '{_OLD}' and pid <> pg_backend_pid()
+from pg_stat_activity where xact_start < now() - $1::interval and pid <> pg_backend_pid()
   and backend_type = 'client backend' order by xact_start
 """
-_PREPARED = f"select gid from pg_prepared_xacts where prepared < now() - interval '{_OLD}'"
+_PREPARED = "select gid from pg_prepared_xacts where prepared < now() - $1::interval"
+_UNSEEN = "select count(*) from pg_stat_activity where query = $1 and datid is not null"
 _SLOTS = "select slot_name from pg_replication_slots where not active"
 
 
 async def _check_snapshots(connection: Any, settings: StoreSettings) -> Check:
     """What keeps vacuum from removing what is gone, and lets every table of a queue grow."""
     held: list[str] = []
-    for pid, user, application, state, age_s in await connection.fetch(_TRANSACTIONS):
+    for pid, user, application, state, age_s in await connection.fetch(_TRANSACTIONS, _OLD):
         held.append(f"process {pid} ({user}, {application}) {state} in one transaction for {duration(age_s)}")
     todo = "end it: select pg_terminate_backend(PID)"
-    if prepared := [row[0] for row in await connection.fetch(_PREPARED)]:
+    if prepared := [row[0] for row in await connection.fetch(_PREPARED, _OLD)]:
         held.append(f"prepared transactions nobody ends: {listed(prepared, 3)}")
         todo = todo if len(held) > 1 else "commit prepared or rollback prepared"
     if slots := [row[0] for row in await connection.fetch(_SLOTS)]:
@@ -261,7 +261,7 @@ async def _check_snapshots(connection: Any, settings: StoreSettings) -> Check:
         todo = todo if len(held) > 1 else "select pg_drop_replication_slot(NAME)"
     if held:
         return Check("old snapshots", WARN, f"hold back vacuum: {'; '.join(held[:3])}", todo)
-    hidden = await connection.fetchval("select count(*) from pg_stat_activity where query = $1", _HIDDEN)
+    hidden = await connection.fetchval(_UNSEEN, _HIDDEN)
     if hidden:
         found = f"none that this role can see; it cannot see {count(hidden, 'session')} of other users"
         return Check("old snapshots", OK, found, _SEE_ALL)
@@ -269,8 +269,8 @@ async def _check_snapshots(connection: Any, settings: StoreSettings) -> Check:
 
 
 _CONNECTIONS = """
-select (select sum(numbackends) from pg_stat_database)::int8, sum(setting::int8) filter (where name = 'max_connections')
-  - coalesce(sum(setting::int8) filter (where name <> 'max_connections'), 0)
+select (select sum(numbackends) from pg_stat_database)::int8,
+  sum(case name when 'max_connections' then setting::int8 else -setting::int8 end)::int8
 from pg_settings where name in ('max_connections', 'superuser_reserved_connections', 'reserved_connections')
 """
 
@@ -285,11 +285,15 @@ async def _check_connections(connection: Any, settings: StoreSettings) -> Check:
     return Check("connections", OK, found)
 
 
-_LOOKS: tuple[Look, ...] = (
-    _check_wakeups,
-    _check_clock,
-    _check_durability,
-    _check_vacuum,
-    _check_snapshots,
-    _check_connections,
+#: In this order; without a vital one the rest cannot be asked.
+_LOOKS: tuple[tuple[Look, bool], ...] = (
+    (_check_server, True),
+    (_check_role, True),
+    (_check_schema, True),
+    (_check_wakeups, False),
+    (_check_clock, False),
+    (_check_durability, False),
+    (_check_vacuum, False),
+    (_check_snapshots, False),
+    (_check_connections, False),
 )
