@@ -13,7 +13,7 @@ import pytest
 
 from cli.harness import Cli, Ran
 from mainspring import App
-from mainspring.cli import postgreschecks
+from mainspring.cli import postgreschecks, postgreshealth
 from postgres.pooler import Pooler
 from postgres.server import Server
 
@@ -284,7 +284,7 @@ def test_listening_elsewhere(bare: Cli, made: Place, monkeypatch: pytest.MonkeyP
 
 
 def test_what_holds_back_vacuum(bare: Cli, made: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgreschecks, "_OLD", timedelta(0))
+    monkeypatch.setattr(postgreshealth, "_OLD", timedelta(0))
     with psycopg.connect(made.url, application_name="forgotten") as idle:
         idle.execute("select 1")
         found = doctor(bare, made)["old snapshots"]
@@ -309,13 +309,13 @@ def test_tables_that_are_not_vacuumed(bare: Cli, made: Place, monkeypatch: pytes
     assert (found["status"], found["found"]) == ("warn", "autovacuum is off for ready")
     made.execute("alter table {schema}.ready reset (autovacuum_enabled)")
     assert doctor(bare, made)["vacuum"]["status"] == "ok"
-    monkeypatch.setattr(postgreschecks, "_MANY_DEAD", -1)
-    monkeypatch.setattr(postgreschecks, "_FULL", 0.0)
-    monkeypatch.setattr(postgreschecks, "_FAR_S", -1.0)
+    monkeypatch.setattr(postgreshealth, "_MANY_DEAD", -1)
+    monkeypatch.setattr(postgreshealth, "_FULL", 0.0)
+    monkeypatch.setattr(postgreshealth, "_FAR_S", -1.0)
     made.execute("update {schema}.partition set node = null; select pg_stat_force_next_flush()")
-    found = doctor(bare, made)
-    assert statuses(found)["connections"] == statuses(found)["server clock"] == "warn"
-    assert "dead rows" in found["vacuum"]["found"]
+    worried = doctor(bare, made)
+    assert statuses(worried)["connections"] == statuses(worried)["server clock"] == "warn"
+    assert "dead rows" in worried["vacuum"]["found"]
 
 
 def test_a_server_that_is_configured_badly(
@@ -323,7 +323,7 @@ def test_a_server_that_is_configured_badly(
 ) -> None:
     fresh_postgres.configure(synchronous_commit="off", autovacuum="off", max_prepared_transactions="3")
     fresh_postgres.restart()
-    monkeypatch.setattr(postgreschecks, "_OLD", timedelta(0))
+    monkeypatch.setattr(postgreshealth, "_OLD", timedelta(0))
     with place_on(fresh_postgres, monkeypatch) as place:
         assert bare("migrate").code == 0
         place.execute("begin; select txid_current(); prepare transaction 'forgotten'")

@@ -45,7 +45,7 @@ def test_what_is_no_schema_of_ours(name: str) -> None:
 @pytest.mark.parametrize("field", ["schema", "listen_url"])
 def test_what_would_have_no_effect_is_an_error(field: str) -> None:
     with pytest.raises(InvalidError, match="no effect on a SQLite store") as caught:
-        store_settings("sqlite:///a.db", **{field: DIRECT}, environ={})  # type: ignore[arg-type]
+        store_settings("sqlite:///a.db", **{field: DIRECT}, environ={})
     assert caught.value.field == field
     variable = f"MAINSPRING_{field.upper()}"
     with pytest.raises(InvalidError, match="no effect on a SQLite store") as caught:
