@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+ONLY ?=
 
 .PHONY: help run test lint check bench soak clean lock
 
@@ -31,9 +32,10 @@ lint: $(READY) ## Format, lint, types, import contracts
 
 check: lint test ## Everything CI does
 
-bench: $(READY) ## Measure against the peers (installs them; about 15 minutes)
+bench: $(READY) ## Measure against the peers (installs them; about 25 minutes); ONLY=postgres for a family, or names
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements/bench.txt
-	@$(BIN)/python -m bench.compare --out bench/results/latest.json
+	@if command -v npm >/dev/null; then npm ci --silent --no-audit --no-fund --prefix bench/peers/graphile; fi
+	@$(BIN)/python -m bench.compare --out bench/results/latest.json --only '$(ONLY)'
 
 soak: $(READY) ## Faults at random for ten minutes, from a printed seed
 	@$(BIN)/python -m pytest tests/faults --soak
@@ -43,4 +45,4 @@ lock: ## Pin the dependencies again
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --extra bench pyproject.toml -o requirements/bench.txt
 
 clean: ## Remove what the commands above made
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/results mainspring.db*
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/results bench/peers/graphile/node_modules mainspring.db*
