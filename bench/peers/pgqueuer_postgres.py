@@ -109,8 +109,8 @@ async def work(url: str) -> None:
 
 
 def _text(job: Job) -> str:
-    assert job.payload is not None
-    return job.payload.decode()
+    payload: bytes | None = job.payload
+    return (payload or b"").decode()
 
 
 if __name__ == "__main__":
