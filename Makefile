@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 ONLY ?=
 
-.PHONY: help run test lint check bench soak clean lock
+.PHONY: help run test lint check bench bloat soak clean lock
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -37,6 +37,9 @@ bench: $(READY) ## Measure against the peers (installs them; about 25 minutes); 
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements/bench.txt
 	@if command -v npm >/dev/null; then npm ci --silent --no-audit --no-fund --prefix bench/peers/graphile; fi
 	@$(BIN)/python -m bench.compare --out bench/results/latest.json --only '$(ONLY)'
+
+bloat: $(READY) ## Old snapshots, ten minutes of full speed and killed nodes on PostgreSQL (about 15 minutes)
+	@$(BIN)/python -m bench.bloat --out bench/results/bloat.json
 
 soak: $(READY) ## Faults at random for ten minutes, from a printed seed
 	@$(BIN)/python -m pytest tests/faults --soak

@@ -23,6 +23,7 @@ from bench.peers.protocol import Figures
 from bench.systems import ENTRIES, Entry, chosen, versions
 
 _TABLE_WIDTH = 150
+_SCALED = "mainspring-postgres"
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -143,6 +144,13 @@ def report(results: Sequence[Figures], console: Console) -> None:
             console.print(f"  note: {note}", markup=False, highlight=False, soft_wrap=True)
 
 
+def scale(plan: Plan, workdir: Path, console: Console) -> list[dict[str, object]]:
+    """How the system that can have many nodes does with more of them."""
+    from bench import scale  # needs what only the systems on PostgreSQL need
+
+    return [asdict(each) for each in scale.measure_all(scale.NODES, plan.scaled(scale.JOBS), workdir, console)]
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure, print, and write the file."""
     options = arguments(argv)
@@ -156,6 +164,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     results = [measure(entry, plan, workdir, console) for entry in present]
     if results:
         report(results, console)
+    scaled = scale(plan, workdir, console) if any(entry.name == _SCALED for entry in present) else []
     document = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "seed": options.seed,
@@ -165,6 +174,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "versions": versions(),
         "skipped": [entry.name for entry in entries if entry not in present],
         "figures": [asdict(each) for each in results],
+        "scale": scaled,
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(document, indent=2) + "\n")

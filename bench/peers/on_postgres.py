@@ -45,6 +45,17 @@ class OnPostgres:
         for command in self.worker_commands():
             self._workers.append(Group(command, cwd=self._workdir, log=self._log, env=env))
 
+    @property
+    def worker_pids(self) -> list[int]:
+        """The worker processes that run."""
+        return [group.pid for group in self._workers]
+
+    @property
+    def server_pid(self) -> int:
+        """The server's first process, the parent of all others."""
+        assert self._server is not None
+        return self._server.pid
+
     def kill_workers(self) -> None:
         while self._workers:
             self._workers.pop().kill()
