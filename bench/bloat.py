@@ -90,7 +90,8 @@ class Bloat:
 
 
 def _narrow_mb(line: dict[str, Any]) -> float:
-    return sum(line["tables"][name][1] for name in _NARROW) / _MB
+    size: int = sum(line["tables"][name][1] for name in _NARROW)
+    return size / _MB
 
 
 @contextmanager
