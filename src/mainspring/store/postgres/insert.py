@@ -134,7 +134,7 @@ def _batch(tx: Tx, jobs: NewJobs, known: set[bytes], waiting: set[bytes]) -> Bat
         arguments,
         json.encode(t.options),
         due_at,
-        rank_for(due_at, t.priority, t.options),
+        rank_for(due_at, t.priority, t.options) + jobs.first,
         any(parent in waiting for parent in jobs.after),
         [partition_of(id_, tx.partitions) for id_ in ids],
     )
