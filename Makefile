@@ -21,6 +21,7 @@ run: $(READY) ## Start the engine with the example application
 	@$(BIN)/mainspring dev examples.tour:app
 
 test: $(READY) ## Run all tests
+	@tests/postgres/get-pgbouncer.sh
 	@$(BIN)/python -m pytest -n 2
 
 lint: $(READY) ## Format, lint, types, import contracts
@@ -43,4 +44,4 @@ lock: ## Pin the dependencies again
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --extra bench pyproject.toml -o requirements/bench.txt
 
 clean: ## Remove what the commands above made
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/results mainspring.db*
+	@rm -rf $(VENV) .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/results mainspring.db*

@@ -1,15 +1,19 @@
-"""What all tests share: a fast folder, and how long property tests look."""
+"""What all tests share: a fast folder, a PostgreSQL server and a pooler for those who ask, how long property tests look."""
 
 import os
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parent / "unit")]
+
+from postgres.pooler import Pooler
+from postgres.server import NoServerError, Server
 
 _MEMORY = Path("/dev/shm")
 _SLOW_IS_FINE = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
@@ -25,3 +29,48 @@ def folder() -> Iterator[Path]:
     """A folder of the test's own, in memory where there is such a place: syncing a disk proves nothing here."""
     with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None, prefix="mainspring-") as name:
         yield Path(name)
+
+
+def absent(reason: str) -> NoReturn:
+    """A real part that is not here: on a laptop that skips the tests that need it, in CI it is a failure."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A PostgreSQL server for all tests of this process, or the one that MAINSPRING_TEST_POSTGRES names."""
+    if url := os.environ.get("MAINSPRING_TEST_POSTGRES"):
+        yield Server.given(url)
+        return
+    try:
+        server = Server.start()
+    except NoServerError as error:
+        absent(str(error))
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def fresh_postgres() -> Iterator[Server]:
+    """A server of the test's own, as durable as PostgreSQL is by default: to stop, to crash, to change."""
+    if "MAINSPRING_TEST_POSTGRES" in os.environ:
+        pytest.skip("needs a server that it may stop: unset MAINSPRING_TEST_POSTGRES")
+    try:
+        server = Server.start(durable=True)
+    except NoServerError as error:
+        absent(str(error))
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def pooler(postgres: Server) -> Iterator[Pooler]:
+    """A pgbouncer in transaction mode in front of that server, for all tests of this process."""
+    try:
+        made = Pooler.start(postgres.url)
+    except NoServerError as error:
+        absent(str(error))
+    yield made
+    made.close()

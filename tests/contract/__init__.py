@@ -1,1 +1,1 @@
-"""The suite that every store must pass, in themed groups; `conftest.BACKENDS` names the stores."""
+"""The suite that every store must pass, in themed groups; `backends.BACKENDS` names the stores."""

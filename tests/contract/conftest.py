@@ -1,23 +1,25 @@
 """Each test of this folder runs once per backend, under a clock that stands still, and ends with all invariants checked."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from contract.backends import Backend, SqliteBackend
+from contract.backends import BACKENDS, Backend, Fresh
 from contract.invariants import check_invariants
 from contract.scene import START, JumpingClock, Scene
 from mainspring.store.contract import Store
 
-BACKENDS = {
-    "sqlite": SqliteBackend,
-}
+
+@pytest.fixture(scope="session", params=BACKENDS)
+def fresh(request: pytest.FixtureRequest) -> Fresh:
+    """For tests that need many databases, one after the other."""
+    return BACKENDS[request.param](request)
 
 
-@pytest.fixture(params=BACKENDS)
-def backend(request: pytest.FixtureRequest, folder: Path) -> Backend:
-    return BACKENDS[request.param](folder)
+@pytest.fixture
+def backend(fresh: Fresh) -> Iterator[Backend]:
+    with fresh() as made:
+        yield made
 
 
 @pytest.fixture

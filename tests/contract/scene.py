@@ -2,14 +2,12 @@
 
 import asyncio
 import random
-import tempfile
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from msgspec import structs
 
-from contract.backends import Backend, SqliteBackend
+from contract.backends import Backend, Fresh
 from contract.invariants import check_invariants
 from mainspring.core.draft import Draft, claim_of, place
 from mainspring.core.job import JobRecord, Limit, NewJobs, Template
@@ -37,7 +35,6 @@ from mainspring.wire import Failure
 
 START: Micros = 1_900_000_000 * SECOND
 LEASE_S = 10.0
-MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 # Where a job may leave a row, and the other tables that a verb may change.
 JOB_TABLES = [
     *("job", "spec", "result", "failure", "claim", "timer", "ready", "live", "finished"),
@@ -124,10 +121,13 @@ class Scene:
 
     async def submit_in(self, partition: int, **job: Any) -> bytes:
         """A job whose slot lies in this partition."""
+        (made,) = await self.submit_many_in(partition, 1, **job)
+        return made
+
+    async def submit_many_in(self, partition: int, count: int, **job: Any) -> list[bytes]:
         slot = partition * SLOTS // self.store.partitions
-        id_ = make_id(self.clock.now() // 1000, slot, random.getrandbits(62))
-        (answer,) = await self.insert(ids=[id_], **job)
-        return answer.id
+        ids = sorted(make_id(self.clock.now() // 1000, slot, random.getrandbits(62)) for _ in range(count))
+        return await self.submit(count, ids=ids, **job)
 
     def partition(self, job: bytes) -> int:
         return partition_of(job, self.store.partitions)
@@ -275,12 +275,11 @@ class Scene:
         return await self.store.prune_jobs({"completed": before, "failed": before, "cancelled": before}, limit)
 
     @classmethod
-    def run_sync(cls, test: Callable[["Scene"], Awaitable[None]]) -> None:
-        """A test inside a property: a store and an event loop of its own, invariants checked at the end."""
+    def run_sync(cls, fresh: Fresh, test: Callable[["Scene"], Awaitable[None]]) -> None:
+        """A test inside a property: a database and an event loop of its own, invariants checked at the end."""
 
-        async def run(folder: Path) -> None:
+        async def run(backend: Backend) -> None:
             clock = JumpingClock(START)
-            backend = SqliteBackend(folder)
             store = await backend.open(clock)
             try:
                 scene = cls(backend, store, clock)
@@ -289,8 +288,8 @@ class Scene:
             finally:
                 await store.close()
 
-        with tempfile.TemporaryDirectory(dir=MEMORY) as name:
-            asyncio.run(run(Path(name)))
+        with fresh() as backend:
+            asyncio.run(run(backend))
 
 
 class Heard:

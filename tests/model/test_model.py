@@ -5,19 +5,24 @@ After every step the whole state is compared and the tables are checked. `HYPOTH
 
 import asyncio
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Coroutine
-from pathlib import Path
 from typing import Any, TypeVar
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from msgspec import structs
 
-from contract.backends import SqliteBackend
-from contract.scene import FAILURE, MEMORY, START, JumpingClock, Scene, make_batch, make_schedule
+from contract.backends import Fresh
+from contract.scene import FAILURE, START, JumpingClock, Scene, make_batch, make_schedule
 from mainspring.core.lifecycle import LIVE, State, may
 from mainspring.core.timer import SECOND
 from mainspring.settle.settler import verdict
@@ -36,9 +41,10 @@ outcomes = st.sampled_from(list(OutcomeType))
 
 
 class StoreAgainstOracle(RuleBasedStateMachine):
-    def __init__(self) -> None:
+    def __init__(self, fresh: Fresh) -> None:
         super().__init__()
-        self.folder = tempfile.TemporaryDirectory(dir=MEMORY)
+        self.database = fresh()
+        self.backend = self.database.__enter__()
         self.runner = asyncio.Runner()
         self.clock = JumpingClock(START)
         self.oracle = Oracle(START)
@@ -53,9 +59,8 @@ class StoreAgainstOracle(RuleBasedStateMachine):
 
     @initialize()
     def open(self) -> None:
-        backend = SqliteBackend(Path(self.folder.name))
-        self.store = self.run(backend.open(self.clock))
-        self.scene = Scene(backend, self.store, self.clock)
+        self.store = self.run(self.backend.open(self.clock))
+        self.scene = Scene(self.backend, self.store, self.clock)
         self.open_sessions = [self._new_session(), self._new_session()]
         self.all_sessions = list(self.open_sessions)
         for name in SCHEDULES:
@@ -66,7 +71,7 @@ class StoreAgainstOracle(RuleBasedStateMachine):
         if hasattr(self, "store"):
             self.run(self.store.close())
         self.runner.close()
-        self.folder.cleanup()
+        self.database.__exit__(None, None, None)
 
     def _new_session(self) -> bytes:
         session = self.run(self.scene.session())
@@ -349,8 +354,7 @@ class StoreAgainstOracle(RuleBasedStateMachine):
         assert self.run(self.store.count_jobs()) == dict(counted), "I15"
 
 
-TestStoreAgainstOracle = StoreAgainstOracle.TestCase
-TestStoreAgainstOracle.settings = settings(
+SETTINGS = settings(
     max_examples=2000 if DEEP else 60,
     stateful_step_count=80 if DEEP else 40,
     deadline=None,
@@ -358,3 +362,7 @@ TestStoreAgainstOracle.settings = settings(
     # Making a failure small takes minutes; the deep profile does it, from the same database of examples.
     phases=list(Phase) if DEEP else [Phase.explicit, Phase.reuse, Phase.generate],
 )
+
+
+def test_any_sequence_of_verbs_has_the_answers_and_the_state_of_the_oracle(fresh: Fresh) -> None:
+    run_state_machine_as_test(lambda: StoreAgainstOracle(fresh), settings=SETTINGS)  # type: ignore[arg-type]

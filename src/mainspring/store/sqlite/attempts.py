@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from mainspring.core.lifecycle import LIVE, MAX_LOSSES, Reason, State
+from mainspring.core.lifecycle import LIVE, State
 from mainspring.store.contract import Settlement
+from mainspring.store.rows import count_settled, ending_of
 from mainspring.store.sqlite.database import Q, Reader
-from mainspring.store.sqlite.jobs import Array, Row, array, end_row, read_row, requeue, unlock
+from mainspring.store.sqlite.jobs import Array, array, end_row, read_row, requeue, unlock
 from mainspring.store.sqlite.writer import Tx
 
 
@@ -80,24 +81,13 @@ def _settle(tx: Tx, session: bytes, settlement: Settlement) -> bool:
     if settlement.failure is not None:
         f = settlement.failure
         tx.execute(Q["insert_failure"], (job, attempt, tx.now, f.reason, f.type, f.message, f.traceback))
-    row.failures += settlement.counts == "failure"
-    row.losses += settlement.counts == "loss"
-    _move(tx, job, row, settlement, asked or Reason.REQUESTED)
-    return True
-
-
-def _move(tx: Tx, job: bytes, row: Row, settlement: Settlement, asked: str) -> None:
-    """`asked`: why somebody wanted the job to stop, if somebody did."""
-    if settlement.state == State.CANCELLED and settlement.reason == Reason.REQUESTED:
-        end_row(tx, job, row, State.CANCELLED, asked)
-    elif settlement.state != State.PENDING:
-        end_row(tx, job, row, settlement.state, settlement.reason)
-    elif row.cancelling:
-        end_row(tx, job, row, State.CANCELLED, asked)
-    elif settlement.counts == "loss" and row.losses >= MAX_LOSSES:
-        end_row(tx, job, row, State.FAILED, Reason.LOST)
+    count_settled(row, settlement)
+    ending = ending_of(row, settlement, asked)
+    if ending is not None:
+        end_row(tx, job, row, *ending)
     else:
         requeue(tx, job, row, settlement.due_at if settlement.due_at is not None else tx.now)
+    return True
 
 
 def mark_running(tx: Tx, attempts: Sequence[tuple[bytes, int]]) -> None:

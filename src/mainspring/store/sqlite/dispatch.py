@@ -1,17 +1,17 @@
 """Reading the ready order and assigning from it (see `store.contract.Dispatch`)."""
 
 from collections.abc import Iterable, Sequence
-from math import ceil
 
 from msgspec import structs
 
-from mainspring.core.timer import SECOND, Micros
+from mainspring.core.job import Limit
+from mainspring.core.timer import Micros
 from mainspring.store.contract import Assigned, LimitUse, Pick, Place, Ready, Spec, Stream
+from mainspring.store.limits import LimitState, admitted
 from mainspring.store.sqlite.database import Q, Reader
 from mainspring.store.sqlite.jobs import EVERY_BYTE, array
 from mainspring.store.sqlite.writer import Tx
 
-_ROUNDING = 1e-6  # of a token
 _FIRST = (-(1 << 63), b"")
 
 
@@ -79,10 +79,15 @@ def _assign_together(tx: Tx, picks: list[Pick]) -> list[Assigned]:
 
 
 def _assign_limited(tx: Tx, pick: Pick) -> Assigned:
-    free, until = _admitted(tx, pick)
+    states = {(name, key): state for name, key in pick.limits if (state := _read_limit(tx.connection, name, key))}
+    free, until = admitted(len(pick.jobs), list(states.values()), tx.now)
     answer = _answer(pick.jobs[:free], _assignable(tx, pick.jobs[:free]))
     _write(tx, [structs.replace(pick, jobs=answer.won)])
-    _take_limits(tx, pick, [job.job for job in answer.won])
+    for (name, key), state in states.items() if answer.won else ():
+        state.take(len(answer.won), tx.now)
+        tx.execute(Q["insert_held"], (array(job.job for job in answer.won), name, key))
+        if state.rule.rate is not None:
+            tx.execute(Q["put_limit_state"], (name, key, state.next_free_at))
     return Assigned(answer.won, answer.lost, pick.jobs[free:], until)
 
 
@@ -129,54 +134,13 @@ def _by_attempt(jobs: Iterable[Ready]) -> dict[int, list[bytes]]:
     return groups
 
 
-def _admitted(tx: Tx, pick: Pick) -> tuple[int, Micros | None]:
-    """How many of a pick's jobs its limits let through now, and when the next may come where that is known."""
-    free, until = len(pick.jobs), None
-    for name, key in pick.limits:
-        rule = tx.execute(Q["read_limit"], (name,)).fetchone()
-        if rule is None:
-            continue
-        concurrency, rate, burst = rule
-        if concurrency is not None:
-            free = min(free, concurrency - tx.execute(Q["count_held"], (name, key)).get)
-        if rate is not None:
-            tokens, next_at = _tokens(tx, tx.now, name, key, rate, burst)
-            free = min(free, tokens)
-            if free == tokens:
-                until = next_at
-    return max(free, 0), until
-
-
 def read_limit_uses(connection: Reader, limits: Sequence[tuple[str, str]], now: Micros) -> list[LimitUse]:
-    return [_limit_use(connection, name, key, now) for name, key in limits]
+    return [(_read_limit(connection, *limit) or LimitState(Limit())).use(now) for limit in limits]
 
 
-def _limit_use(connection: Reader, name: str, key: str, now: Micros) -> LimitUse:
-    held = connection.execute(Q["count_held"], (name, key)).get
+def _read_limit(connection: Reader, name: str, key: str) -> LimitState | None:
     rule = connection.execute(Q["read_limit"], (name,)).fetchone()
-    if rule is None or rule[1] is None:
-        return LimitUse(held, None)
-    tokens, next_at = _tokens(connection, now, name, key, rule[1], rule[2])
-    return LimitUse(held, None if tokens else next_at)
-
-
-def _tokens(connection: Reader, now: Micros, name: str, key: str, rate: float, burst: int) -> tuple[int, Micros]:
-    """Starts that the rate allows at this moment, and when one more will be allowed (a leaky bucket kept as one time)."""
-    interval = SECOND / rate
-    next_free_at = max(connection.execute(Q["read_limit_state"], (name, key)).get or 0, now)
-    behind = (next_free_at - now) / interval
-    tokens = max(0, int(burst - behind + _ROUNDING))
-    return tokens, ceil(next_free_at + (tokens + 1 - burst) * interval)
-
-
-def _take_limits(tx: Tx, pick: Pick, jobs: list[bytes]) -> None:
-    if not jobs:
-        return
-    for name, key in pick.limits:
-        rule = tx.execute(Q["read_limit"], (name,)).fetchone()
-        if rule is None:
-            continue
-        tx.execute(Q["insert_held"], (array(jobs), name, key))
-        if rule[1] is not None:
-            last = max(tx.execute(Q["read_limit_state"], (name, key)).get or 0, tx.now)
-            tx.execute(Q["put_limit_state"], (name, key, ceil(last + len(jobs) * SECOND / rule[1])))
+    if rule is None:
+        return None
+    held = connection.execute(Q["count_held"], (name, key)).get
+    return LimitState(Limit(*rule), held, connection.execute(Q["read_limit_state"], (name, key)).get or 0)

@@ -13,29 +13,28 @@ import secrets
 import socket
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import DecodeError, ValidationError, json
 
 from mainspring.runtime.log import get_logger
 from mainspring.store.contract import Hint
+from mainspring.store.hints import Listeners, shortened
 from mainspring.store.sqlite.turnstile import NAME as TURNSTILE
 
 _log = get_logger("mainspring.store")
 
-_MAX_STREAMS = 200  # a longer list of streams is sent as "look at all of them"
 _MAX_DATAGRAM = 65_536
 _COARSE_NS = 1_000_000_000
 
 _decode = json.Decoder(list[Hint]).decode
 
 
-class Hub:
+class Hub(Listeners):
     """Listeners in this process, sockets to the others."""
 
     def __init__(self, path: Path) -> None:
-        self._listeners: list[Callable[[Hint], None]] = []
+        super().__init__()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
         self._address = _bind(self._socket, path)
@@ -45,16 +44,12 @@ class Hub:
         self._peers: list[str] = []
         self._peers_seen_ns = 0
 
-    def subscribe(self, listener: Callable[[Hint], None]) -> Callable[[], None]:
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
-
     def publish(self, hints: list[Hint]) -> None:
         """In the event loop, after a commit."""
-        self._tell(hints)
+        self.tell(hints)
         peers = self._find_peers()
         if peers:
-            payload = json.encode([_shortened(hint) for hint in hints])
+            payload = json.encode([shortened(hint) for hint in hints])
             for peer in peers:
                 self._send(peer, payload)
 
@@ -66,11 +61,6 @@ class Hub:
             with contextlib.suppress(OSError):
                 (self.folder / TURNSTILE).unlink()
                 self.folder.rmdir()
-
-    def _tell(self, hints: list[Hint]) -> None:
-        for listener in tuple(self._listeners):
-            for hint in hints:
-                listener(hint)
 
     def _find_peers(self) -> list[str]:
         """Listing the folder is cheap, but asking whether it changed is cheaper."""
@@ -97,13 +87,9 @@ class Hub:
             while True:
                 payload = self._socket.recv(_MAX_DATAGRAM)
                 try:
-                    self._tell(_decode(payload))
+                    self.tell(_decode(payload))
                 except (DecodeError, ValidationError) as error:
                     _log.warning("ignored a hint that cannot be read", error=str(error))
-
-
-def _shortened(hint: Hint) -> Hint:
-    return Hint(hint.topic) if len(hint.streams) > _MAX_STREAMS else hint
 
 
 def _bind(listener: socket.socket, path: Path) -> Path:

@@ -4,15 +4,15 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import apsw
-from msgspec import Struct, json
+from msgspec import json
 
-from mainspring.core.job import Claim, JobRecord, NewJobs, Options, Template
+from mainspring.core.job import Claim, JobRecord, NewJobs, Template
 from mainspring.core.lane import Lane
 from mainspring.core.lifecycle import ENDED, LIVE, WAITING, Reason, State
 from mainspring.core.partition import partition_of
-from mainspring.core.rank import band_of, rank_of
-from mainspring.core.timer import Micros, seconds
+from mainspring.core.timer import Micros
 from mainspring.store.contract import AttemptFailure, Ended, Inserted, JobFilter
+from mainspring.store.rows import Row, band_for, rank_for, record_of, row_of
 from mainspring.store.sqlite.database import Q, Reader
 from mainspring.store.sqlite.writer import Tx
 from mainspring.wire import Failure
@@ -24,8 +24,6 @@ _LAST_ID = b"\xff" * 16
 _NO_ID = (b"",)
 _LAST_TIME = (1 << 63) - 1
 _HINT_EACH = 64  # a larger batch hints at every partition instead of finding out which
-
-decode_options = json.Decoder(Options).decode
 
 
 def array(values: Iterable[bytes]) -> Array:
@@ -128,13 +126,8 @@ def _hint_ready(tx: Tx, template: Template, values: list[bytes], rank: Micros) -
         tx.ready(partition, template.band, template.lane, rank)
 
 
-def rank_for(due_at: Micros, priority: int, options: Options) -> Micros:
-    expected = seconds(options.timeout_s) if options.timeout_s else 0
-    return rank_of(due_at, priority, options.deadline_at, expected)
-
-
 def read_jobs(connection: Reader, ids: Sequence[bytes]) -> list[JobRecord | None]:
-    found = {row[0]: _record(row) for row in connection.execute(Q["read_jobs"], (array(ids),))}
+    found = {row[0]: record_of(row) for row in connection.execute(Q["read_jobs"], (array(ids),))}
     return [found.get(id_) for id_ in ids]
 
 
@@ -143,7 +136,7 @@ def list_jobs(connection: Reader, which: JobFilter, before: bytes | None, limit:
         return _list_finished(connection, which, before, limit)
     filters = (which.tenant, which.state, which.queue, which.kind, which.tag, which.schedule)
     rows = connection.execute(Q["list_jobs"], (before or _LAST_ID, *filters, limit))
-    return [_record(row) for row in rows]
+    return [record_of(row) for row in rows]
 
 
 def _list_finished(connection: Reader, which: JobFilter, before: bytes | None, limit: int) -> list[JobRecord]:
@@ -154,17 +147,9 @@ def _list_finished(connection: Reader, which: JobFilter, before: bytes | None, l
     for tenant in tenants:
         filters = (which.queue, which.kind, which.tag, which.schedule)
         rows = connection.execute(Q["list_finished"], (tenant, which.state, *start, *filters, limit))
-        found += [_record(row) for row in rows]
+        found += [record_of(row) for row in rows]
     found.sort(key=lambda record: (record.finished_at or 0, record.id), reverse=True)
     return found[:limit]
-
-
-def _record(row: Sequence[Any]) -> JobRecord:
-    *columns, options = row
-    names = JobRecord.__struct_fields__[:-1]
-    fields = dict(zip(names, columns, strict=True))
-    fields["cancelling"] = bool(fields["cancelling"])
-    return JobRecord(**fields, options=decode_options(options))
 
 
 def read_ended(connection: Reader, ids: Sequence[bytes]) -> list[Ended | None]:
@@ -187,29 +172,9 @@ def list_parents(connection: Reader, job: bytes, limit: int) -> list[bytes]:
     return [row[0] for row in connection.execute(Q["list_parents"], (job, limit))]
 
 
-class Row(Struct):
-    """What a change of one job is decided by."""
-
-    state: str
-    attempt: int
-    failures: int
-    losses: int
-    cancelling: int
-    priority: int
-    band: int
-    lane: int
-    rank: Micros
-    due_at: Micros
-    tenant: str
-    created_at: Micros
-    options: Options
-
-
 def read_row(tx: Tx, job: bytes) -> Row | None:
     row = tx.execute(Q["read_row"], (job,)).fetchone()
-    if row is None:
-        return None
-    return Row(*row[:-1], options=decode_options(row[-1]))  # type: ignore[misc]
+    return None if row is None else row_of(row)
 
 
 def cancel_jobs(tx: Tx, ids: Sequence[bytes]) -> list[str | None]:
@@ -257,17 +222,17 @@ def end_row(tx: Tx, job: bytes, row: Row, state: str, reason: str | None) -> Non
 
 def requeue(tx: Tx, job: bytes, row: Row, due_at: Micros) -> None:
     """Pending again, in `timer` or `ready`; `row` carries counters and priority as they shall be, and the state it is in."""
-    row_band = band_of(row.priority, row.options.complexity)
+    band = band_for(row.priority, row.options)
     rank = rank_for(due_at, row.priority, row.options)
-    key = (job, due_at, rank, row.failures, row.losses, row.priority, int(row_band), row.state, row.attempt)
+    key = (job, due_at, rank, row.failures, row.losses, row.priority, band, row.state, row.attempt)
     tx.execute(Q["requeue_job"], key)
     partition = partition_of(job, tx.partitions)
     if due_at > tx.now:
-        tx.execute(Q["put_timer"], (partition, due_at, job, int(row_band), row.lane, rank, row.attempt))
+        tx.execute(Q["put_timer"], (partition, due_at, job, band, row.lane, rank, row.attempt))
         tx.due(due_at)
     else:
-        tx.execute(Q["put_ready"], (partition, int(row_band), row.lane, rank, job, row.attempt))
-        tx.ready(partition, int(row_band), row.lane, rank)
+        tx.execute(Q["put_ready"], (partition, band, row.lane, rank, job, row.attempt))
+        tx.ready(partition, band, row.lane, rank)
 
 
 def retry_jobs(tx: Tx, ids: Sequence[bytes]) -> list[str | None]:
@@ -278,8 +243,7 @@ def _replay(tx: Tx, job: bytes) -> str | None:
     row = read_row(tx, job)
     if row is None or row.state not in (State.FAILED, State.CANCELLED):
         return None if row is None else row.state
-    finished_at = tx.execute("select finished_at from job where id = ?", (job,)).get
-    tx.execute(Q["delete_finished"], (row.tenant, row.state, finished_at, job))
+    tx.execute(Q["delete_finished"], (row.tenant, row.state, row.finished_at, job))
     row.failures = row.losses = 0
     requeue(tx, job, row, tx.now)
     if row.options.schedule is not None:

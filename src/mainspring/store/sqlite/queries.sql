@@ -96,7 +96,8 @@ select queue, state, count(*) from job group by queue, state
 
 -- name: read_row
 -- What a change of one job is decided by.
-select j.state, j.attempt, j.failures, j.losses, j.cancelling, j.priority, j.band, j.lane, j.rank, j.due_at, j.tenant, j.created_at, s.options
+select j.id, j.state, j.attempt, j.failures, j.losses, j.cancelling, j.priority, j.band, j.lane, j.rank, j.due_at, j.tenant,
+  j.created_at, j.finished_at, s.options
 from job j join spec s on s.job = j.id where j.id = ?
 
 -- name: end_job

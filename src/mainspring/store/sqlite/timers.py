@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from mainspring.core.lifecycle import WAITING, Reason
 from mainspring.core.timer import HOUR, Micros
+from mainspring.store.rows import CLAIM_LIFE
 from mainspring.store.sqlite.database import Q
 from mainspring.store.sqlite.jobs import EVERY_BYTE, array, end_waiting, read_row
 from mainspring.store.sqlite.writer import Tx
 
 _LAST_ID = b"\xff" * 16
-_CLAIM_LIFE: Micros = 24 * HOUR
 _PRUNED = ("prune_job", "prune_spec", "prune_result", "prune_failure", "prune_claim", "prune_occurrence")
 
 
@@ -63,7 +63,7 @@ def prune_jobs(tx: Tx, ended_before: dict[str, Micros], limit: int) -> int:
 
 
 def _prune(tx: Tx, tenant: str, state: str, before: Micros, limit: int) -> int:
-    rows = tx.execute(Q["prunable_jobs"], (tenant, state, before, tx.now - _CLAIM_LIFE, limit)).fetchall()
+    rows = tx.execute(Q["prunable_jobs"], (tenant, state, before, tx.now - CLAIM_LIFE, limit)).fetchall()
     if not rows:
         return 0
     ids = array(job for _, job in rows)

@@ -17,7 +17,8 @@ import apsw
 from mainspring.core.timer import Micros
 from mainspring.errors import StoreError, StoreUnavailableError
 from mainspring.runtime.clock import Clock
-from mainspring.store.contract import Hint, Stream
+from mainspring.store.contract import Hint
+from mainspring.store.hints import Hints
 from mainspring.store.sqlite.database import mapped_errors
 from mainspring.store.sqlite.turnstile import Turnstile
 
@@ -26,34 +27,15 @@ T = TypeVar("T")
 MAX_GROUP = 1000
 
 
-class Tx:
+class Tx(Hints):
     """What an operation works with: the connection, the time, and the hints to send if it commits."""
 
     def __init__(self, connection: apsw.Connection, now: Micros, partitions: int) -> None:
+        super().__init__()
         self.connection = connection
         self.execute: Callable[..., Any] = connection.execute
         self.now = now
         self.partitions = partitions
-        self.streams: dict[Stream, Micros] = {}
-        self.next_due: Micros | None = None
-        self.topics: set[str] = set()
-
-    def ready(self, partition: int, band: int, lane: int, rank: Micros) -> None:
-        """A stream got a job of this rank."""
-        key = (partition, band, lane)
-        self.streams[key] = min(rank, self.streams.get(key, rank))
-
-    def due(self, at: Micros) -> None:
-        """A timer was set."""
-        self.next_due = at if self.next_due is None else min(at, self.next_due)
-
-    def hints(self) -> list[Hint]:
-        hints = [Hint(topic) for topic in sorted(self.topics)]
-        if self.streams:
-            hints.append(Hint("ready", streams=[(*stream, rank) for stream, rank in self.streams.items()]))
-        if self.next_due is not None:
-            hints.append(Hint("timer", at=self.next_due))
-        return hints
 
 
 Operation = Callable[[Tx], T]
