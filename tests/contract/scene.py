@@ -157,11 +157,9 @@ class Scene:
 
     async def ready(self) -> list[Ready]:
         """All ready jobs in their order."""
-        found: list[Ready] = []
-        for partition, band, lane, _ in await self.store.list_streams(self.everywhere):
-            (jobs,) = await self.store.read_ready([((partition, band, lane), None)], 100_000)
-            found += jobs
-        return sorted(found, key=lambda ready: (ready.rank, ready.job))
+        streams = [stream[:3] for stream in await self.store.list_streams(self.everywhere)]
+        found = await self.store.read_ready([(stream, None) for stream in streams], 100_000)
+        return sorted((ready for jobs in found for ready in jobs), key=lambda ready: (ready.rank, ready.job))
 
     async def assign(
         self, session: bytes, jobs: Sequence[bytes] | None = None, limits: tuple[tuple[str, str], ...] = ()

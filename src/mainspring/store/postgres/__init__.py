@@ -1,0 +1,285 @@
+"""The PostgreSQL store: a pool of connections, group commit for submits, LISTEN and NOTIFY for hints.
+
+`PostgresStore` keeps every promise of `mainspring.store.contract`; each verb is one line here and its statements live in the
+module of its theme. Needs asyncpg: the extra `postgres`.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar, TypeVarTuple
+
+from mainspring.core.job import JobRecord, Limit, NewJobs
+from mainspring.core.lane import Lane
+from mainspring.core.timer import Micros, seconds
+from mainspring.errors import StoreUnavailableError
+from mainspring.runtime.clock import Clock
+from mainspring.store.contract import (
+    Assigned,
+    AttemptFailure,
+    Ended,
+    Firing,
+    Hint,
+    Inserted,
+    JobFilter,
+    KindRecord,
+    LimitUse,
+    MissedRecord,
+    NodeRecord,
+    Pick,
+    Place,
+    QueueRecord,
+    Ready,
+    ScheduleRecord,
+    SessionRecord,
+    Settlement,
+    Spec,
+    Stream,
+)
+from mainspring.store.postgres import attempts, catalog, dispatch, insert, jobs, schedules, sessions, timers
+from mainspring.store.postgres.clock import DatabaseClock
+from mainspring.store.postgres.database import Database, Tx, connect
+from mainspring.store.postgres.errors import UnreachableError, mapped_errors
+from mainspring.store.postgres.grouping import Grouping
+from mainspring.store.postgres.hub import Hub
+from mainspring.store.postgres.lease import LeaseLine
+from mainspring.store.postgres.schema import migrate
+from mainspring.wire import WorkerInfo
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+DEFAULT_SCHEMA = "mainspring"
+
+
+class PostgresStore:
+    """See `mainspring.store.contract.Store`, where every verb is specified."""
+
+    def __init__(self, database: Database, listen_url: str | None, clock: Clock | None) -> None:
+        self._database = database
+        self._listen_url = listen_url
+        self._server_clock = DatabaseClock()
+        self.clock: Clock = clock or self._server_clock
+        database.clock = self.clock
+        self.partitions: int
+        self._grouping = Grouping(self._insert)
+        listens = not database.pooled or listen_url is not None
+        self._hub = Hub(database.q.schema, self._notify, self._connect if listens else None, self._server_clock.set_by)
+        self._lease: LeaseLine | None = None
+        self._lanes: set[int] = set()  # known to be stored: they are never removed
+        self._specs: dict[bytes, Spec] = {}  # of the jobs assigned last: whoever assigned them asks for them next
+
+    @classmethod
+    async def open(
+        cls, url: str, *, schema: str = DEFAULT_SCHEMA, listen_url: str | None = None, clock: Clock | None = None
+    ) -> "PostgresStore":
+        """`listen_url`: a direct connection for wake-ups, where `url` leads through a pooler."""
+        try:
+            await migrate(url, schema)
+            database = await Database.open(url, schema)
+        except UnreachableError as error:
+            raise StoreUnavailableError(str(error)) from error
+        store = cls(database, listen_url, clock)
+        try:
+            await store._start()
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    async def _start(self) -> None:
+        self._database.partitions = 1
+        self.partitions = self._database.partitions = await self._database.read(_count_partitions)
+        await self._database.read(lambda tx: self._server_clock.set_by(tx.connection))
+        await self._hub.start()
+
+    def subscribe(self, listener: Callable[[Hint], None]) -> Callable[[], None]:
+        return self._hub.subscribe(listener)
+
+    async def close(self) -> None:
+        await self._hub.close()
+        if self._lease is not None:
+            self._lease.close()
+        await self._database.close()
+
+    async def _write(self, operation: Callable[[Tx, *Ts], Awaitable[T]], *arguments: *Ts) -> T:
+        answer, tx = await self._database.write(operation, *arguments)
+        self._hub.publish(tx.hints())
+        return answer
+
+    async def _read(self, query: Callable[[Tx, *Ts], Awaitable[T]], *arguments: *Ts) -> T:
+        return await self._database.read(query, *arguments)
+
+    async def _insert(self, batches: Sequence[NewJobs], lanes: Sequence[Lane]) -> list[list[Inserted]]:
+        unknown = [lane for lane in lanes if lane.number() not in self._lanes]
+        answers = await self._write(insert.insert_jobs, batches, unknown)
+        self._lanes.update(lane.number() for lane in unknown)
+        return answers
+
+    async def _notify(self, channel: str, message: str) -> None:
+        async def notify(tx: Tx) -> None:
+            await tx.fetch("notify", channel, message)
+
+        await self._database.read(notify)
+
+    async def _connect(self) -> Any:
+        """A connection beside the pool: for hints, and for the lease."""
+        url = self._listen_url or self._database.url
+        with mapped_errors(self._database.place):
+            return await connect(url, pooled=self._database.pooled)
+
+    # jobs
+
+    async def insert_jobs(self, batches: Sequence[NewJobs], lanes: Sequence[Lane]) -> list[list[Inserted]]:
+        return await self._grouping.insert(batches, lanes)
+
+    async def read_jobs(self, ids: Sequence[bytes]) -> list[JobRecord | None]:
+        return await self._read(jobs.read_jobs, ids)
+
+    async def list_jobs(self, which: JobFilter, *, before: bytes | None, limit: int) -> list[JobRecord]:
+        return await self._read(jobs.list_jobs, which, before, limit)
+
+    async def read_ended(self, ids: Sequence[bytes]) -> list[Ended | None]:
+        return await self._read(jobs.read_ended, ids)
+
+    async def read_failures(self, job: bytes) -> list[AttemptFailure]:
+        return await self._read(jobs.read_failures, job)
+
+    async def list_parents(self, job: bytes, limit: int) -> list[bytes]:
+        return await self._read(jobs.list_parents, job, limit)
+
+    async def cancel_jobs(self, ids: Sequence[bytes]) -> list[str | None]:
+        return await self._write(jobs.cancel_jobs, ids)
+
+    async def retry_jobs(self, ids: Sequence[bytes]) -> list[str | None]:
+        return await self._write(jobs.retry_jobs, ids)
+
+    async def reprioritise_jobs(self, ids: Sequence[bytes], priority: int) -> list[str | None]:
+        return await self._write(jobs.reprioritise_jobs, ids, priority)
+
+    async def count_jobs(self) -> dict[tuple[str, str], int]:
+        return await self._read(jobs.count_jobs)
+
+    # timers
+
+    async def ripen_timers(self, partitions: Sequence[int], limit: int) -> tuple[int, Micros | None]:
+        return await self._write(timers.ripen_timers, partitions, limit)
+
+    async def prune_jobs(self, ended_before: dict[str, Micros], limit: int) -> int:
+        return await self._write(timers.prune_jobs, ended_before, limit)
+
+    # dispatch
+
+    async def list_streams(self, partitions: Sequence[int]) -> list[tuple[int, int, int, Micros]]:
+        return await self._read(dispatch.list_streams, partitions)
+
+    async def read_ready(self, wanted: Sequence[tuple[Stream, Place | None]], limit: int) -> list[list[Ready]]:
+        return await self._read(dispatch.read_ready, wanted, limit)
+
+    async def assign_jobs(self, picks: Sequence[Pick]) -> list[Assigned]:
+        answers, self._specs = await self._write(dispatch.assign_jobs, picks)
+        return answers
+
+    async def read_specs(self, ids: Sequence[bytes]) -> list[Spec]:
+        known, self._specs = self._specs, {}
+        unknown = [id_ for id_ in ids if id_ not in known]
+        found = [known[id_] for id_ in ids if id_ in known]
+        return found + await self._read(dispatch.read_specs, unknown) if unknown else found
+
+    # attempts
+
+    async def settle_attempts(self, session: bytes, settlements: Sequence[Settlement]) -> list[bool]:
+        return await self._write(attempts.settle_attempts, session, settlements)
+
+    async def mark_running(self, running: Sequence[tuple[bytes, int]]) -> None:
+        await self._write(attempts.mark_running, running)
+
+    async def rescue_attempts(self, limit: int) -> int:
+        return await self._write(attempts.rescue_attempts, limit)
+
+    async def list_cancelling(self, session: bytes) -> list[bytes]:
+        return await self._read(attempts.list_cancelling, session)
+
+    # sessions
+
+    async def insert_node(self, node: bytes, name: str, lease_s: float) -> None:
+        await self._write(sessions.insert_node, node, name, lease_s)
+
+    def renew_lease(self, node: bytes, lease_s: float, done: Callable[[bool], None]) -> None:
+        if self._lease is None:
+            self._lease = LeaseLine(self._connect)
+        arguments = (self.clock.now() + seconds(lease_s), node)
+        self._lease.fetch(self._database.q["renew_lease"], arguments, lambda rows: done(bool(rows)))
+
+    async def end_nodes(self, leases: Mapping[bytes, Micros | None]) -> int:
+        return await self._write(sessions.end_nodes, leases)
+
+    async def claim_partitions(self, node: bytes, capacity: int) -> list[int]:
+        return await self._write(sessions.claim_partitions, node, capacity)
+
+    async def drain_nodes(self, nodes: Sequence[bytes]) -> int:
+        return await self._write(sessions.drain_nodes, nodes)
+
+    async def list_nodes(self) -> list[NodeRecord]:
+        return await self._read(sessions.list_nodes)
+
+    async def insert_session(self, session: bytes, node: bytes, name: str, info: WorkerInfo | None = None) -> None:
+        await self._write(sessions.insert_session, session, node, name, info)
+
+    async def list_sessions(self) -> list[SessionRecord]:
+        return await self._read(sessions.list_sessions)
+
+    async def find_session(self, job: bytes) -> bytes | None:
+        return await self._read(sessions.find_session, job)
+
+    async def end_sessions(self, ended: Sequence[bytes]) -> None:
+        await self._write(sessions.end_sessions, ended)
+
+    # catalog
+
+    async def read_lanes(self, numbers: Sequence[int]) -> dict[int, Lane]:
+        return await self._read(catalog.read_lanes, numbers)
+
+    async def put_queue(self, queue: QueueRecord) -> None:
+        await self._write(catalog.put_queue, queue)
+
+    async def list_queues(self) -> list[QueueRecord]:
+        return await self._read(catalog.list_queues)
+
+    async def put_kinds(self, kinds: Sequence[KindRecord], limits: dict[str, Limit]) -> None:
+        await self._write(catalog.put_kinds, kinds, limits)
+
+    async def list_kinds(self) -> list[KindRecord]:
+        return await self._read(catalog.list_kinds)
+
+    async def list_limits(self) -> dict[str, Limit]:
+        return await self._read(catalog.list_limits)
+
+    async def read_limit_uses(self, limits: Sequence[tuple[str, str]]) -> list[LimitUse]:
+        return await self._read(dispatch.read_limit_uses, limits)
+
+    # schedules
+
+    async def put_schedules(self, puts: Sequence[ScheduleRecord]) -> list[bool]:
+        return await self._write(schedules.put_schedules, puts)
+
+    async def delete_schedules(self, ids: Sequence[str]) -> int:
+        return await self._write(schedules.delete_schedules, ids)
+
+    async def list_schedules(self, tenant: str | None = None) -> list[ScheduleRecord]:
+        return await self._read(schedules.list_schedules, tenant)
+
+    async def read_schedules(self, ids: Sequence[str]) -> list[ScheduleRecord | None]:
+        return await self._read(schedules.read_schedules, ids)
+
+    async def due_schedules(self, limit: int) -> tuple[list[ScheduleRecord], Micros | None]:
+        return await self._read(schedules.due_schedules, limit)
+
+    async def fire_schedules(self, firings: Sequence[Firing]) -> list[bool]:
+        return await self._write(schedules.fire_schedules, firings)
+
+    async def list_missed(self, schedule: str, limit: int) -> list[MissedRecord]:
+        return await self._read(schedules.list_missed, schedule, limit)
+
+
+async def _count_partitions(tx: Tx) -> int:
+    ((count,),) = await tx.fetch("count_partitions")
+    return int(count)

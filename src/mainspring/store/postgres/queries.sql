@@ -1,0 +1,479 @@
+-- Every statement of the PostgreSQL store; `mainspring` stands for the schema's name. A batch is one statement over arrays. Where rows
+-- are locked by others too, the arrays come sorted by id and are joined by nested loops, so that everybody locks in one order.
+
+-- name: insert_jobs
+-- New jobs with all they bring. The arrays run in parallel, a job each; blocked ones go to neither `ready` nor `timer`.
+with n as (
+  select * from unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::text[], $8::int2[], $9::int2[],
+    $10::int8[], $11::int8[], $12::int8[], $13::int2[])
+  as n (id, arguments, options, tenant, queue, kind, state, priority, band, lane, rank, due_at, partition)),
+j as (
+  insert into mainspring.job (id, tenant, queue, kind, state, priority, band, lane, rank, due_at, created_at)
+  select encode(id, 'hex')::uuid, tenant, queue, kind, state, priority, band, lane, rank, due_at, $14::int8 from n),
+s as (
+  insert into mainspring.spec (job, arguments, options) select encode(id, 'hex')::uuid, arguments, options from n),
+r as (
+  insert into mainspring.ready (partition, band, lane, rank, job, attempt)
+  select partition, band, lane, rank, encode(id, 'hex')::uuid, 0 from n where state = 'pending' and due_at <= $14::int8)
+insert into mainspring.timer (partition, due_at, job, band, lane, rank, attempt)
+select partition, due_at, encode(id, 'hex')::uuid, band, lane, rank, 0 from n where state = 'pending' and due_at > $14::int8
+
+-- name: insert_expiry
+insert into mainspring.expiry (partition, start_by, job)
+select p, s, encode(j, 'hex')::uuid from unnest($1::int2[], $2::int8[], $3::bytea[]) u (p, s, j)
+
+-- name: insert_edges
+insert into mainspring.edge (parent, child, rule)
+select encode(p, 'hex')::uuid, encode(c, 'hex')::uuid, 'ended' from unnest($1::bytea[], $2::bytea[]) u (p, c) on conflict do nothing
+
+-- name: known_jobs
+select uuid_send(id) from mainspring.job where id in (select encode(u, 'hex')::uuid from unnest($1::bytea[]) u)
+
+-- name: waiting_parents
+-- Of the jobs that others shall wait for, those that have not ended. Locked: whoever ends one of them sees our edges afterwards.
+select uuid_send(id) from mainspring.job
+where id in (select encode(u, 'hex')::uuid from unnest($1::bytea[]) u) and state not in ('completed', 'failed', 'cancelled')
+order by id for share
+
+-- name: take_claims
+-- Those that were free or over. The others are locked and can be read.
+insert into mainspring.claim (tenant, key, job, digest, expires_at)
+select t, k, encode(j, 'hex')::uuid, d, e from unnest($1::text[], $2::text[], $3::bytea[], $4::bytea[], $5::int8[]) u (t, k, j, d, e)
+on conflict (tenant, key) do update set job = excluded.job, digest = excluded.digest, expires_at = excluded.expires_at
+where claim.expires_at <= $6::int8
+returning tenant, key
+
+-- name: read_claims
+select c.tenant, c.key, uuid_send(c.job), c.digest from unnest($1::text[], $2::text[]) u (tenant, key)
+join mainspring.claim c on c.tenant = u.tenant and c.key = u.key
+
+-- name: put_lanes
+insert into mainspring.lane (number, definition) select * from unnest($1::int8[], $2::bytea[]) on conflict do nothing
+
+-- name: notify
+select pg_notify($1::text, $2::text)
+
+-- name: read_jobs
+select j.id, j.tenant, j.queue, j.kind, j.state, j.priority, j.band, j.lane, j.rank, j.due_at, j.attempt, j.failures, j.losses,
+  j.cancelling, j.created_at, j.started_at, j.finished_at, j.reason, s.arguments, s.options
+from mainspring.job j join mainspring.spec s on s.job = j.id where j.id = any($1::uuid[])
+
+-- name: list_jobs
+-- Newest first. A null filter lets everything through.
+select j.id, j.tenant, j.queue, j.kind, j.state, j.priority, j.band, j.lane, j.rank, j.due_at, j.attempt, j.failures, j.losses,
+  j.cancelling, j.created_at, j.started_at, j.finished_at, j.reason, s.arguments, s.options
+from mainspring.job j join mainspring.spec s on s.job = j.id
+where j.id < $1 and ($2::text is null or j.tenant = $2) and ($3::text is null or j.state = $3) and ($4::text is null or j.queue = $4)
+  and ($5::text is null or j.kind = $5)
+  and ($6::text is null or convert_from(s.options, 'UTF8')::jsonb -> 'tags' ? $6)
+  and ($7::text is null or convert_from(s.options, 'UTF8')::jsonb ->> 'schedule' = $7)
+order by j.id desc limit $8
+
+-- name: list_finished
+-- The jobs of one ended state, latest end first: the listing that must not look at the rest.
+select j.id, j.tenant, j.queue, j.kind, j.state, j.priority, j.band, j.lane, j.rank, j.due_at, j.attempt, j.failures, j.losses,
+  j.cancelling, j.created_at, j.started_at, j.finished_at, j.reason, s.arguments, s.options
+from mainspring.finished f join mainspring.job j on j.id = f.job join mainspring.spec s on s.job = f.job
+where f.tenant = $1 and f.state = $2 and (f.finished_at, f.job) < ($3, $4) and ($5::text is null or j.queue = $5)
+  and ($6::text is null or j.kind = $6)
+  and ($7::text is null or convert_from(s.options, 'UTF8')::jsonb -> 'tags' ? $7)
+  and ($8::text is null or convert_from(s.options, 'UTF8')::jsonb ->> 'schedule' = $8)
+order by f.finished_at desc, f.job desc limit $9
+
+-- name: ended_at
+select finished_at from mainspring.job where id = $1
+
+-- name: ended_tenants
+-- A loose scan over the tenants that have finished jobs.
+with recursive t (tenant) as (
+  select min(tenant) from mainspring.finished
+  union all select (select min(tenant) from mainspring.finished where tenant > t.tenant) from t where t.tenant is not null)
+select tenant from t where tenant is not null
+
+-- name: read_ended
+-- With the last failure of those that did not complete.
+select j.id, j.state, j.reason, r.data, f.reason, f.type, f.message, f.traceback
+from mainspring.job j left join mainspring.result r on r.job = j.id
+left join lateral (
+  select * from mainspring.failure f where f.job = j.id and j.state <> 'completed' order by attempt desc limit 1) f on true
+where j.id = any($1::uuid[]) and j.state in ('completed', 'failed', 'cancelled')
+
+-- name: read_failures
+select attempt, at, reason, type, message, traceback from mainspring.failure where job = $1 order by attempt
+
+-- name: list_parents
+select parent from mainspring.edge where child = $1 order by parent limit $2
+
+-- name: count_jobs
+select queue, state, count(*) from mainspring.job group by queue, state
+
+-- name: lock_rows
+-- What a change of jobs is decided by, and nobody else's change until ours is made.
+select j.id, j.state, j.attempt, j.failures, j.losses, j.cancelling, j.priority, j.band, j.lane, j.rank, j.due_at, j.tenant,
+  j.created_at, j.finished_at, s.options
+from mainspring.job j join mainspring.spec s on s.job = j.id where j.id = any($1::uuid[]) order by j.id for update of j
+
+-- name: end_jobs
+update mainspring.job j set state = u.state, finished_at = $7, reason = u.reason, failures = u.failures, losses = u.losses
+from unnest($1::uuid[], $2::int4[], $3::text[], $4::text[], $5::int4[], $6::int4[]) u (job, attempt, state, reason, failures, losses)
+where j.id = u.job and j.attempt = u.attempt and j.state not in ('completed', 'failed', 'cancelled')
+
+-- name: insert_finished
+insert into mainspring.finished (tenant, state, finished_at, job) select t, s, $4, j from unnest($1::text[], $2::text[], $3::uuid[]) u (t, s, j)
+
+-- name: delete_finished
+delete from mainspring.finished f using unnest($1::text[], $2::text[], $3::int8[], $4::uuid[]) u (tenant, state, finished_at, job)
+where f.tenant = u.tenant and f.state = u.state and f.finished_at = u.finished_at and f.job = u.job
+
+-- name: requeue_jobs
+update mainspring.job j set state = 'pending', due_at = u.due_at, rank = u.rank, failures = u.failures, losses = u.losses,
+  priority = u.priority, band = u.band, cancelling = false, finished_at = null, reason = null
+from unnest($1::uuid[], $2::int4[], $3::int8[], $4::int8[], $5::int4[], $6::int4[], $7::int2[], $8::int2[])
+  u (job, attempt, due_at, rank, failures, losses, priority, band)
+where j.id = u.job and j.attempt = u.attempt and j.state <> 'completed'
+
+-- name: put_waiting
+-- Pending jobs into `ready` or `timer`, by their due time.
+with n as (
+  select * from unnest($1::int2[], $2::int2[], $3::int8[], $4::int8[], $5::uuid[], $6::int4[], $7::int8[])
+  as n (partition, band, lane, rank, job, attempt, due_at)),
+r as (
+  insert into mainspring.ready (partition, band, lane, rank, job, attempt)
+  select partition, band, lane, rank, job, attempt from n where due_at <= $8)
+insert into mainspring.timer (partition, due_at, job, band, lane, rank, attempt)
+select partition, due_at, job, band, lane, rank, attempt from n where due_at > $8
+
+-- name: delete_timers
+delete from mainspring.timer t using unnest($1::int2[], $2::int8[], $3::uuid[]) u (partition, due_at, job)
+where t.partition = u.partition and t.due_at = u.due_at and t.job = u.job
+
+-- name: delete_ready
+delete from mainspring.ready r using unnest($1::int2[], $2::int2[], $3::int8[], $4::int8[], $5::uuid[]) u (partition, band, lane, rank, job)
+where r.partition = u.partition and r.band = u.band and r.lane = u.lane and r.rank = u.rank and r.job = u.job
+
+-- name: drop_edges
+delete from mainspring.edge where child = any($1::uuid[])
+
+-- name: cut_edges
+with gone as (delete from mainspring.edge where parent = any($1::uuid[]) returning child) select distinct child from gone order by child
+
+-- name: blocked_children
+select distinct child from mainspring.edge where child = any($1::uuid[])
+
+-- name: request_cancels
+update mainspring.job j set cancelling = true from unnest($1::uuid[]) u (job) where j.id = u.job
+
+-- name: insert_cancels
+insert into mainspring.cancel (job, session, reason)
+select l.job, l.session, $2 from unnest($1::uuid[]) u (job) cross join mainspring.session s
+join mainspring.live l on l.session = s.id and l.job = u.job on conflict do nothing
+
+-- name: cancel_reasons
+select job, reason from mainspring.cancel where job = any($1::uuid[])
+
+-- name: insert_actives
+insert into mainspring.active (job, schedule) select * from unnest($1::uuid[], $2::text[])
+
+-- name: ripen_timers
+-- The earliest due timers of each partition, up to $3 in all, become ready.
+with due as (
+  select t.partition, t.due_at, t.job from unnest($1::int2[]) p (number) cross join lateral (
+    select partition, due_at, job from mainspring.timer where partition = p.number and due_at <= $2 order by due_at, job limit $3) t
+  limit $3),
+gone as (
+  delete from mainspring.timer t using due d where t.partition = d.partition and t.due_at = d.due_at and t.job = d.job
+  returning t.partition, t.band, t.lane, t.rank, t.job, t.attempt),
+moved as (
+  insert into mainspring.ready (partition, band, lane, rank, job, attempt)
+  select partition, band, lane, rank, job, attempt from gone)
+select partition, band, lane, min(rank), count(*) from gone group by partition, band, lane
+
+-- name: due_expiries
+with due as (
+  select e.partition, e.start_by, e.job from unnest($1::int2[]) p (number) cross join lateral (
+    select partition, start_by, job from mainspring.expiry where partition = p.number and start_by <= $2 order by start_by limit $3) e
+  limit $3)
+delete from mainspring.expiry e using due d where e.partition = d.partition and e.start_by = d.start_by and e.job = d.job returning e.job
+
+-- name: next_due
+select min(at) from (
+  select (select min(due_at) from mainspring.timer where partition = p.number) as at from unnest($1::int2[]) p (number)
+  union all select (select min(start_by) from mainspring.expiry where partition = p.number) from unnest($1::int2[]) p (number)) t
+
+-- name: prunable_jobs
+select j.id from mainspring.finished f join mainspring.job j on j.id = f.job
+where f.tenant = $1 and f.state = $2 and f.finished_at < $3
+  and (j.created_at < $4 or not exists (select 1 from mainspring.claim c where c.job = f.job))
+order by f.finished_at limit $5
+
+-- name: lock_prunable
+-- Each node takes others' leavings only: what somebody else prunes or replays is not waited for.
+select tenant, state, finished_at, id from mainspring.job
+where id = any($1::uuid[]) and state in ('completed', 'failed', 'cancelled') order by id for update skip locked
+
+-- name: prune_jobs
+with s as (delete from mainspring.spec where job = any($1::uuid[]) returning job, options),
+r as (delete from mainspring.result where job = any($1::uuid[])),
+f as (delete from mainspring.failure where job = any($1::uuid[])),
+c as (delete from mainspring.claim where job = any($1::uuid[])),
+o as (delete from mainspring.occurrence where job = any($1::uuid[])),
+j as (delete from mainspring.job where id = any($1::uuid[])),
+e as (select mainspring.slot_of(job) * $2::int4 / 4096 as partition, (convert_from(options, 'UTF8')::json ->> 'start_by')::int8 as start_by, job from s)
+delete from mainspring.expiry x using e where x.partition = e.partition and x.start_by = e.start_by and x.job = e.job
+
+-- name: prune_missed
+delete from mainspring.missed where last_at < $1
+
+-- name: forget_limits
+-- A rate that was free an hour ago is as good as one never used.
+delete from mainspring.limit_state where next_free_at < $1
+
+-- name: forget_sessions
+-- Sessions and nodes that ended and have nothing live any more.
+delete from mainspring.session s where ended_at < $1 and not exists (select 1 from mainspring.live where live.session = s.id)
+
+-- name: forget_nodes
+delete from mainspring.node n where ended_at < $1 and not exists (select 1 from mainspring.session where session.node = n.id)
+
+-- name: list_streams
+-- A loose scan: from one stream the next is found by a seek, whatever number of jobs lie between.
+with recursive s as (
+  select f.partition, f.band, f.lane, f.rank from unnest($1::int2[]) p (number) cross join lateral (
+    select partition, band, lane, rank from mainspring.ready where partition = p.number order by band, lane, rank limit 1) f
+  union all
+  select n.partition, n.band, n.lane, n.rank from s cross join lateral (
+    select r.partition, r.band, r.lane, r.rank from mainspring.ready r
+    where r.partition = s.partition and (r.band, r.lane) > (s.band, s.lane) order by r.band, r.lane, r.rank limit 1) n)
+select partition, band, lane, rank from s
+
+-- name: read_ready
+select u.number, r.rank, r.job, r.attempt
+from unnest($1::int2[], $2::int2[], $3::int8[], $4::int8[], $5::uuid[]) with ordinality u (partition, band, lane, rank, job, number)
+cross join lateral (
+  select rank, job, attempt from mainspring.ready r
+  where r.partition = u.partition and r.band = u.band and r.lane = u.lane and (r.rank, r.job) > (u.rank, u.job)
+  order by r.rank, r.job limit $6) r
+
+-- name: open_sessions
+-- Locked, so that none ends while jobs are assigned to it.
+select id from mainspring.session where id = any($1::bytea[]) and ended_at is null order by id for share
+
+-- name: assign_jobs
+-- Answers with what workers must know of the jobs, and with the number of ready rows found.
+with moved as (
+  update mainspring.job j set state = 'assigned', attempt = j.attempt + 1, started_at = $4
+  from unnest($1::uuid[], $2::int4[], $3::bytea[]) u (job, attempt, session)
+  where j.id = u.job and j.state = 'pending' and j.attempt = u.attempt
+  returning j.id, j.attempt, u.session, j.band, j.lane, j.rank, j.failures),
+taken as (
+  delete from mainspring.ready r using moved m
+  where r.partition = (mainspring.slot_of(m.id) * $5::int4 / 4096)::int2 and r.band = m.band and r.lane = m.lane and r.rank = m.rank and r.job = m.id
+  returning 1),
+noted as (insert into mainspring.live (session, job, attempt) select session, id, attempt from moved)
+select m.id, s.arguments, s.options, m.failures, (select count(*) from taken) from moved m join mainspring.spec s on s.job = m.id
+
+-- name: lock_ready
+-- Of these jobs, those that are pending and in `ready`. What somebody else is changing right now counts as lost.
+select j.id, j.attempt from mainspring.job j join mainspring.ready r
+on r.partition = (mainspring.slot_of(j.id) * $2::int4 / 4096)::int2 and r.band = j.band and r.lane = j.lane and r.rank = j.rank and r.job = j.id
+where j.id = any($1::uuid[]) and j.state = 'pending' order by j.id for update of j, r skip locked
+
+-- name: read_specs
+select s.job, s.arguments, s.options, j.failures from mainspring.spec s join mainspring.job j on j.id = s.job where s.job = any($1::uuid[])
+
+-- name: lock_limits
+-- Whoever assigns under a limit waits for those who do so now.
+select name, concurrency, rate, burst from mainspring.limit_rule where name = any($1::text[]) order by name for update
+
+-- name: limit_states
+select u.name, u.key, (select count(*) from mainspring.held h where h.name = u.name and h.key = u.key),
+  coalesce((select next_free_at from mainspring.limit_state l where l.name = u.name and l.key = u.key), 0)
+from unnest($1::text[], $2::text[]) u (name, key)
+
+-- name: insert_held
+insert into mainspring.held (job, name, key) select * from unnest($1::uuid[], $2::text[], $3::text[])
+
+-- name: put_limit_states
+insert into mainspring.limit_state (name, key, next_free_at) select * from unnest($1::text[], $2::text[], $3::int8[])
+on conflict (name, key) do update set next_free_at = excluded.next_free_at
+
+-- name: complete_jobs
+-- Successes. Answers with how many live rows and how many jobs there were.
+with gone as (
+  delete from mainspring.live l using unnest($2::uuid[], $3::int4[]) u (job, attempt)
+  where l.session = $1 and l.job = u.job and l.attempt = u.attempt returning l.job, l.attempt),
+done as (
+  update mainspring.job j set state = 'completed', finished_at = $4 from gone g
+  where j.id = g.job and j.attempt = g.attempt and j.state in ('assigned', 'running') returning j.id, j.tenant),
+kept as (insert into mainspring.finished (tenant, state, finished_at, job) select tenant, 'completed', $4, id from done),
+said as (insert into mainspring.result (job, data) select * from unnest($5::uuid[], $6::bytea[]))
+select (select count(*) from gone), (select count(*) from done)
+
+-- name: current_live
+select job, attempt from mainspring.live where session = $1 and job = any($2::uuid[])
+
+-- name: end_live
+delete from mainspring.live l using unnest($1::bytea[], $2::uuid[], $3::int4[]) u (session, job, attempt)
+where l.session = u.session and l.job = u.job and l.attempt = u.attempt returning l.job
+
+-- name: release_live
+-- What goes with a live row.
+with h as (delete from mainspring.held where job = any($1::uuid[])) delete from mainspring.cancel where job = any($1::uuid[])
+
+-- name: release_ended
+-- What goes with a live row of a job that has ended, and who waits for it: after the end is written, so that no edge is missed.
+with h as (delete from mainspring.held where job = any($1::uuid[])),
+c as (delete from mainspring.cancel where job = any($1::uuid[])),
+a as (delete from mainspring.active where job = any($1::uuid[])),
+e as (delete from mainspring.edge where parent = any($1::uuid[]) returning child)
+select distinct child from e order by child
+
+-- name: insert_failures
+insert into mainspring.failure (job, attempt, at, reason, type, message, traceback)
+select j, n, $7, r, t, m, b from unnest($1::uuid[], $2::int4[], $3::text[], $4::text[], $5::text[], $6::text[]) u (j, n, r, t, m, b)
+on conflict (job, attempt) do update
+set at = excluded.at, reason = excluded.reason, type = excluded.type, message = excluded.message, traceback = excluded.traceback
+
+-- name: mark_running
+update mainspring.job j set state = 'running' from unnest($1::uuid[], $2::int4[]) u (job, attempt)
+where j.id = u.job and j.attempt = u.attempt and j.state = 'assigned'
+
+-- name: lost_attempts
+select l.session, l.job, l.attempt from mainspring.session s join mainspring.live l on l.session = s.id
+where s.ended_at is not null order by l.job limit $1 for update of l skip locked
+
+-- name: list_cancelling
+select job from mainspring.cancel where session = $1
+
+-- name: insert_node
+insert into mainspring.node (id, name, started_at, lease_until) values ($1, $2, $3, $4)
+
+-- name: renew_lease
+update mainspring.node set lease_until = $1 where id = $2 and ended_at is null returning 1
+
+-- name: end_nodes
+update mainspring.node n set ended_at = $3 from unnest($1::bytea[], $2::int8[]) u (id, lease_until)
+where n.id = u.id and n.ended_at is null and (u.lease_until is null or n.lease_until = u.lease_until) returning n.id
+
+-- name: end_node_sessions
+update mainspring.session set ended_at = $2 where node = any($1::bytea[]) and ended_at is null
+
+-- name: free_partitions
+update mainspring.partition set node = null where node = any($1::bytea[])
+
+-- name: list_nodes
+select id, name, started_at, lease_until, capacity, draining, (select count(*) from mainspring.partition p where p.node = n.id)
+from mainspring.node n where ended_at is null order by started_at, id
+
+-- name: set_capacity
+update mainspring.node set capacity = $1 where id = $2 and capacity <> $1
+
+-- name: drain_nodes
+update mainspring.node set draining = true where id = any($1::bytea[]) and ended_at is null returning 1
+
+-- name: lock_partitions
+select number, node from mainspring.partition order by number for update
+
+-- name: count_partitions
+select count(*) from mainspring.partition
+
+-- name: own_partitions
+update mainspring.partition set node = $2 where number = any($1::int2[])
+
+-- name: insert_session
+insert into mainspring.session (id, node, name, info, started_at)
+select $1, id, $3, $4, $5 from mainspring.node where id = $2 and ended_at is null for share returning 1
+
+-- name: list_sessions
+select s.id, s.node, s.name, s.started_at, s.info, (select count(*) from mainspring.live l where l.session = s.id)
+from mainspring.session s where s.ended_at is null order by s.started_at, s.id
+
+-- name: find_session
+-- A step per session, not per live job.
+select l.session from mainspring.session s join mainspring.live l on l.session = s.id and l.job = $1
+
+-- name: end_sessions
+update mainspring.session s set ended_at = $2 from unnest($1::bytea[]) u (id) where s.id = u.id and s.ended_at is null
+
+-- name: read_lanes
+select number, definition from mainspring.lane where number = any($1::int8[])
+
+-- name: put_queue
+insert into mainspring.queue (tenant, name, paused) values ($1, $2, $3) on conflict (tenant, name) do update set paused = excluded.paused
+
+-- name: list_queues
+select q.tenant, q.name, q.paused, l.concurrency, l.rate, l.burst from mainspring.queue q
+left join mainspring.limit_rule l on l.name = 'queue/' || q.tenant || '/' || q.name order by q.tenant, q.name
+
+-- name: put_kinds
+insert into mainspring.kind (name, defaults) select * from unnest($1::text[], $2::bytea[])
+on conflict (name) do update set defaults = excluded.defaults
+
+-- name: list_kinds
+select name, defaults from mainspring.kind order by name
+
+-- name: put_limits
+insert into mainspring.limit_rule (name, concurrency, rate, burst) select * from unnest($1::text[], $2::int4[], $3::float8[], $4::int4[])
+on conflict (name) do update set concurrency = excluded.concurrency, rate = excluded.rate, burst = excluded.burst
+
+-- name: delete_limits
+delete from mainspring.limit_rule where name = any($1::text[])
+
+-- name: list_limits
+select name, concurrency, rate, burst from mainspring.limit_rule
+
+-- name: insert_schedule
+insert into mainspring.schedule (id, tenant, name, definition, origin, paused, watermark_at, runs, next_at, version)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1) on conflict do nothing returning 1
+
+-- name: replace_schedule
+update mainspring.schedule set definition = $3, origin = $4, paused = $5, watermark_at = $6, runs = $7, next_at = $8, version = version + 1
+where id = $1 and version = $2 returning 1
+
+-- name: delete_schedules
+delete from mainspring.schedule where id = any($1::text[]) returning 1
+
+-- name: list_schedules
+select id, tenant, name, definition, origin, paused, watermark_at, runs, next_at, version from mainspring.schedule
+where $1::text is null or tenant = $1 order by id
+
+-- name: read_schedules
+select id, tenant, name, definition, origin, paused, watermark_at, runs, next_at, version from mainspring.schedule where id = any($1::text[])
+
+-- name: due_schedules
+select id, tenant, name, definition, origin, paused, watermark_at, runs, next_at, version from mainspring.schedule
+where not paused and next_at is not null and next_at <= $1 order by next_at limit $2
+
+-- name: next_schedule
+select min(next_at) from mainspring.schedule where not paused and next_at is not null and next_at > $1
+
+-- name: count_active
+-- Jobs of schedules that have started or wait to retry, and those that wait for their first start.
+select a.schedule, count(*) filter (where j.attempt > 0), count(*) filter (where j.attempt = 0)
+from mainspring.active a join mainspring.job j on j.id = a.job where a.schedule = any($1::text[]) group by a.schedule
+
+-- name: advance_schedules
+-- The compare-and-set that decides who fires.
+update mainspring.schedule s set watermark_at = u.watermark_at, next_at = u.next_at, runs = u.runs, version = s.version + 1
+from unnest($1::text[], $2::int8[], $3::int8[], $4::int8[], $5::int8[]) u (id, version, watermark_at, next_at, runs)
+where s.id = u.id and s.version = u.version returning s.id
+
+-- name: insert_occurrences
+insert into mainspring.occurrence (schedule, occurrence_at, job) select * from unnest($1::text[], $2::int8[], $3::uuid[])
+on conflict do nothing returning job
+
+-- name: last_active
+-- The end of each schedule's chain: the jobs of it that no other one waits for. More than one after a replay, or where its rule changed.
+select a.schedule, a.job from mainspring.active a
+where a.schedule = any($1::text[]) and not exists (select 1 from mainspring.edge where parent = a.job)
+
+-- name: active_jobs
+select job from mainspring.active where schedule = any($1::text[])
+
+-- name: insert_missed
+insert into mainspring.missed (schedule, last_at, first_at, count, reason)
+select * from unnest($1::text[], $2::int8[], $3::int8[], $4::int8[], $5::text[])
+on conflict (schedule, last_at, reason) do update set first_at = excluded.first_at, count = excluded.count
+
+-- name: list_missed
+select schedule, first_at, last_at, count, reason from mainspring.missed where schedule = $1 order by last_at desc limit $2

@@ -1,0 +1,71 @@
+"""Nodes, leases, partitions and sessions (see `store.contract.Sessions`)."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import json
+
+from mainspring.core.partition import fair_share
+from mainspring.core.timer import Micros, seconds
+from mainspring.errors import StoreError
+from mainspring.store.contract import NodeRecord, SessionRecord
+from mainspring.store.postgres.database import Tx
+from mainspring.wire import WorkerInfo
+
+_decode_info = json.Decoder(WorkerInfo).decode
+
+
+async def insert_node(tx: Tx, node: bytes, name: str, lease_s: float) -> None:
+    await tx.fetch("insert_node", node, name, tx.now, tx.now + seconds(lease_s))
+
+
+async def end_nodes(tx: Tx, leases: Mapping[bytes, Micros | None]) -> int:
+    nodes = sorted(leases)
+    ended = [row[0] for row in await tx.fetch("end_nodes", nodes, [leases[node] for node in nodes], tx.now)]
+    if ended:
+        await tx.fetch("end_node_sessions", ended, tx.now)
+        await tx.fetch("free_partitions", ended)
+    return len(ended)
+
+
+async def claim_partitions(tx: Tx, node: bytes, capacity: int) -> list[int]:
+    """Under the lock of all partitions: two nodes that divide them at once would both take the same."""
+    await tx.fetch("set_capacity", capacity, node)
+    owners = dict(await tx.fetch("lock_partitions"))
+    nodes = {record.id: record.capacity for record in await list_nodes(tx) if not record.draining}
+    take, leave = fair_share(owners, nodes, node)
+    if take:
+        await tx.fetch("own_partitions", take, node)
+    if leave:
+        await tx.fetch("own_partitions", leave, None)
+    return sorted({n for n, owner in owners.items() if owner == node} - set(leave) | set(take))
+
+
+async def list_nodes(tx: Tx) -> list[NodeRecord]:
+    return [NodeRecord(*row) for row in await tx.fetch("list_nodes")]
+
+
+async def drain_nodes(tx: Tx, nodes: Sequence[bytes]) -> int:
+    tx.topics.add("node")
+    return len(await tx.fetch("drain_nodes", sorted(nodes)))
+
+
+async def insert_session(tx: Tx, session: bytes, node: bytes, name: str, info: WorkerInfo | None) -> None:
+    said = None if info is None else json.encode(info)
+    if not await tx.fetch("insert_session", session, node, name, said, tx.now):
+        raise StoreError("the node of this worker has ended: register again")
+
+
+async def list_sessions(tx: Tx) -> list[SessionRecord]:
+    return [
+        SessionRecord(id_, node, name, started_at, None if info is None else _decode_info(info), live)
+        for id_, node, name, started_at, info, live in await tx.fetch("list_sessions")
+    ]
+
+
+async def find_session(tx: Tx, job: bytes) -> bytes | None:
+    rows = await tx.fetch("find_session", job)
+    return rows[0][0] if rows else None
+
+
+async def end_sessions(tx: Tx, sessions: Sequence[bytes]) -> None:
+    await tx.fetch("end_sessions", sorted(sessions), tx.now)
