@@ -54,7 +54,7 @@ class SyncApp:
         """Run a coroutine of the app and wait for it."""
         if self._loop is None:
             work.close()
-            raise NotRunningError("the app is not open: use `with app.sync:`")
+            raise _not_open()
         if self._here.context is not None:
             work = _run_in(self._here.context, work)
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
@@ -66,6 +66,8 @@ class SyncApp:
         if within is None or isinstance(within, SyncTransaction):
             jobs = self.call(self._app.submit_many(drafts, within=None if within is None else within.inner))
         else:
+            if self._loop is None:
+                raise _not_open()
             jobs = _run_here(self._app.submit_blocking(drafts, within))
         return [SyncJob(self, job) for job in jobs]
 
@@ -118,6 +120,10 @@ class SyncApp:
         self._thread.join()
         self._loop.close()
         self._loop = None
+
+
+def _not_open() -> NotRunningError:
+    return NotRunningError("the app is not open: use `with app.sync:`")
 
 
 class _Here(threading.local):

@@ -151,7 +151,7 @@ class Database:
                 await connection.execute("commit")
                 return answer
 
-        return await self._patiently(once)
+        return await self.patiently(once)
 
     async def write(self, operation: Callable[[Tx, *Ts], Awaitable[T]], *arguments: *Ts) -> tuple[T, Tx]:
         """Run an operation in a transaction of its own; its answer once it is durable, and what it hints at."""
@@ -161,11 +161,11 @@ class Database:
                 return await self._transaction(operation, arguments, tries)
             except _UnknownOutcomeError as error:
                 unknown = error
-            if await self._patiently(lambda _: self._was_committed(unknown.xid, unknown.pid)):
+            if await self.was_committed(unknown.xid, unknown.pid):
                 return unknown.answer, unknown.tx
             raise LostRaceError
 
-        return await self._patiently(once)
+        return await self.patiently(once)
 
     async def _transaction(
         self, operation: Callable[..., Awaitable[T]], arguments: tuple[Any, ...], tries: int
@@ -180,6 +180,10 @@ class Database:
             except Exception as error:
                 raise _UnknownOutcomeError(xid, pid, answer, tx) from error
             return answer, tx
+
+    async def was_committed(self, xid: str, pid: int) -> bool:
+        """What became of a transaction whose connection broke during its commit."""
+        return await self.patiently(lambda _: self._was_committed(xid, pid))
 
     async def _was_committed(self, xid: str, pid: int) -> bool:
         async with self._connection() as connection:
@@ -203,7 +207,7 @@ class Database:
                     if not connection.is_closed() and connection.is_in_transaction():
                         await _roll_back(connection)
 
-    async def _patiently(self, once: Callable[[int], Awaitable[T]]) -> T:
+    async def patiently(self, once: Callable[[int], Awaitable[T]]) -> T:
         """Again after a conflict, at once; again after a failure of the connection, with backoff, until patience ends."""
         until_s: float | None = None
         backoff_s, tries = _FIRST_BACKOFF_S, 0
