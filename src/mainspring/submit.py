@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from msgspec import UNSET
 
 from mainspring.core.draft import Draft, Placed, claim_of, place
-from mainspring.core.job import NewJobs
+from mainspring.core.job import Claim, NewJobs
 from mainspring.core.lane import Lane
-from mainspring.core.partition import SLOTS, make_id
+from mainspring.core.partition import SLOTS, make_id, slot_for
 from mainspring.core.timer import Micros
 from mainspring.errors import ConflictError, StoreUnavailableError
 from mainspring.runtime.clock import Clock
@@ -89,17 +89,19 @@ def group(drafts: Sequence[Draft], now: Micros) -> tuple[list[NewJobs], list[Lan
         lanes[placed.template.lane] = placed.lane
         claimed = first.options.key is not UNSET or first.options.unique_s is not UNSET
         for part in [[draft] for draft in run] if claimed else [run]:
-            ids = make_ids(placed, len(part), now)
             claim = claim_of(part[0], now) if claimed else None
+            ids = make_ids(placed, len(part), now, claim)
             batches.append(NewJobs(placed.template, ids, [draft.arguments for draft in part], claim))
     return batches, list(lanes.values())
 
 
-def make_ids(placed: Placed, count: int, now: Micros) -> list[bytes]:
-    """Slots are spread evenly over a batch and ascend with it: jobs that run one after the other lie side by side in the store."""
+def make_ids(placed: Placed, count: int, now: Micros, claim: Claim | None = None) -> list[bytes]:
+    """Slots are spread evenly over a batch and ascend with it: jobs that run one after the other lie side by side in the store.
+    Jobs that may have the same claim share its slot: whoever keeps the slot decides between them."""
     unix_ms, bits = now // 1000, random.getrandbits
-    if placed.slot is not None:
-        return [make_id(unix_ms, placed.slot, bits(62)) for _ in range(count)]
+    slot = placed.slot if claim is None else slot_for("key", placed.template.tenant, claim.key)
+    if slot is not None:
+        return [make_id(unix_ms, slot, bits(62)) for _ in range(count)]
     start = bits(12)
     return [make_id(unix_ms, (start + place * SLOTS) // count, bits(62)) for place in range(count)]
 

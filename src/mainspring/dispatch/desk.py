@@ -39,6 +39,7 @@ class Place:
         self.mail: asyncio.Future[None] | None = None  # a pull that waits for it
         self.number = -1
         self.batch: list[Assignment] = []
+        self.reports = 0  # under way: while the store cannot take them, their worker is not silent
         self.seen_s = time.monotonic()
 
 
@@ -52,6 +53,7 @@ class Desk:
         self._settle = settle
         self._wake = wake
         self._places: dict[bytes, Place] = {}
+        self._unended: list[bytes] = []  # sessions that are over here and not yet in the store
         self._watchers: list[asyncio.Future[None]] = []
         self.dispatcher: Dispatcher  # set by the node: the two need each other
 
@@ -101,6 +103,14 @@ class Desk:
     async def report(self, session: bytes, report: Report) -> ReportReply:
         """Outcomes and signs of life. An outcome that is not current is answered in `rejected`."""
         place = self._place(session)
+        place.reports += 1
+        try:
+            return await self._report(session, place, report)
+        finally:
+            place.reports -= 1
+            place.seen_s = time.monotonic()
+
+    async def _report(self, session: bytes, place: Place, report: Report) -> ReportReply:
         rejected = await self._settle(session, report.outcomes) if report.outcomes else []
         self._end_live(place, [outcome.job for outcome in report.outcomes])
         self._notify()
@@ -108,15 +118,18 @@ class Desk:
             return ReportReply(rejected=rejected)
         if report.running:
             await self._store.mark_running(report.running)
-        return ReportReply(cancel=await self._store.list_cancelling(session))
+        return ReportReply(cancel=await self._store.list_cancelling(session) if place.live else [])
 
     async def end(self, session: bytes) -> None:
         """The worker leaves, and hands back what it has not reported."""
         place = self._places.pop(session, None)
         if place is not None:
             self._forget(session, place)
-            await self._hand_back(session, list(place.live.values()))
-            await self._store.end_sessions([session])
+            try:
+                await self._hand_back(session, list(place.live.values()))
+            finally:
+                self._unended.append(session)  # where this or that fails, `end_silent` does it
+            await self._end_sessions()
 
     async def tell_cancels(self) -> None:
         """Pass on the cancel requests for jobs that are live here; one that no worker has pulled ends at once."""
@@ -138,12 +151,18 @@ class Desk:
     async def end_silent(self, lease_s: float) -> list[bytes]:
         """End the sessions that have not been heard of for a whole lease."""
         late_s = time.monotonic() - lease_s
-        silent = [session for session, place in self._places.items() if place.seen_s < late_s]
+        silent = [session for session, place in self._places.items() if place.seen_s < late_s and not place.reports]
         for session in silent:
             self._forget(session, self._places.pop(session))
-        if silent:
-            await self._store.end_sessions(silent)
-        return silent
+        self._unended += silent
+        return await self._end_sessions()
+
+    async def _end_sessions(self) -> list[bytes]:
+        ended = tuple(self._unended)
+        if ended:
+            await self._store.end_sessions(ended)
+            self._unended = [session for session in self._unended if session not in ended]
+        return list(ended)
 
     async def wait_pulling(self) -> None:
         """Until a worker has asked for work."""

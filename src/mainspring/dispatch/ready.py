@@ -2,7 +2,7 @@
 
 A stream is one (partition, band, lane). Within a tenant, streams merge by rank; between tenants, round robin gives each the
 same number of starts per round, and a tenant that has just become active goes first. The window holds a bounded number of
-jobs, never the backlog: a stream that runs dry asks to be read again (`thirsty`).
+jobs, never the backlog: a stream that runs low asks to be read again before it is dry (`wanted`).
 """
 
 from collections import deque
@@ -14,6 +14,7 @@ from mainspring.store.contract import Ready, Stream
 
 WINDOW = 8192
 MIN_READ, MAX_READ = 8, 1024
+LOW = 64  # a stream with so few jobs left is read on
 QUANTUM = (
     4  # jobs of one turn where there is room for many: a tenant's lie side by side, so a few cost little more than one
 )
@@ -67,7 +68,8 @@ class Window:
 
     def __init__(self) -> None:
         self.streams: dict[Stream, StreamWindow] = {}
-        self.thirsty: set[Stream] = set()
+        self.thirsty: set[Stream] = set()  # dry: their tenant cannot be served until they are read
+        self._low: set[Stream] = set()
         self._tenants: dict[str, TenantWindow] = {}
         self._ring: deque[TenantWindow] = deque()
 
@@ -90,12 +92,17 @@ class Window:
         """How many jobs to read of each stream so that all of them share the window."""
         return max(MIN_READ, min(MAX_READ, WINDOW // max(1, len(self.streams))))
 
+    def wanted(self) -> list[tuple[Stream, tuple[Micros, bytes] | None]]:
+        """The streams to read now, and from where on."""
+        return [(stream, self.streams[stream].cursor) for stream in self.thirsty | self._low]
+
     def fill(self, stream: Stream, jobs: list[Ready], asked: int) -> None:
         """The answer to a thirsty stream."""
         window = self.streams.get(stream)
         if window is None:
             return
         self._quench(window)
+        self._low.discard(stream)
         window.buffer.extend(jobs)
         window.more = len(jobs) == asked
         if jobs:
@@ -141,6 +148,8 @@ class Window:
                 continue
             chosen.append((session, window.stream, buffer.popleft()))
             taken += 1
+            if window.more and len(buffer) <= LOW:
+                self._low.add(window.stream)
             if buffer:
                 head = buffer[0]
                 heapreplace(heap, (head.rank, head.job, window))
@@ -164,6 +173,7 @@ class Window:
 
     def _drop(self, window: StreamWindow) -> None:
         self._quench(window)
+        self._low.discard(window.stream)
         if self.streams.pop(window.stream, None) is None:
             return
         tenant = window.tenant

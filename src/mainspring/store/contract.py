@@ -1,8 +1,8 @@
 """What a store promises. The docstrings are the specification; `tests/contract` holds every backend to them.
 
-Rules for every verb: it takes and returns many; it is one transaction and is durable when it returns; a change is conditional
-on the state and attempt it expects, and what lost is an answer, never an exception; `now` is the store's own clock. A verb
-that cannot write at all raises `StoreUnavailableError` and has written nothing.
+Rules for every verb: it takes and returns many; it is one transaction (in each database, where slots are spread over many) and
+is durable when it returns; a change is conditional on the state and attempt it expects, and what lost is an answer, never an
+exception; `now` is the store's own clock. A verb that cannot write at all raises `StoreUnavailableError` and has written nothing.
 
 Jobs move between narrow tables: `timer` (due later), `ready` (due), `live` (assigned), `finished` (ended). Whoever inserts into
 `ready` or `timer` sends a `Hint` when the insert has committed, so that nobody has to poll.
@@ -28,7 +28,8 @@ class Hint(Struct, frozen=True, array_like=True, omit_defaults=True):
     """Something that other parts, perhaps in other processes, should look at now.
 
     topic: "ready" (a stream has jobs from `at` = rank on), "timer" (`at` = earliest due time), "settled" (jobs ended),
-    "cancel" (a running job was asked to stop), "schedule", "queue" (definitions changed), "node" (a node was asked to leave).
+    "cancel" (a running job was asked to stop), "schedule", "queue" (definitions changed), "node" (one came, went, was asked to
+    leave, can do more or less than before, or let partitions go).
     """
 
     topic: str
@@ -161,7 +162,7 @@ class Jobs(Protocol):
         raises or is cancelled. Hints of its inserts go out after the commit. Waiting for it never blocks the event loop.
 
         Where the database has one writer (SQLite), whatever else the code in the block writes would wait for itself: it is
-        refused (`StoreError`).
+        refused (`StoreError`). So is a transaction where slots are spread over many databases: none spans them.
         """
 
     async def insert_within(

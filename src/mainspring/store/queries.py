@@ -11,6 +11,7 @@ from importlib.resources import files
 from msgspec import Struct
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_WORKS_WITH = re.compile(r"^-- works with: (\d+)$", re.MULTILINE)
 
 
 class Migration(Struct, frozen=True):
@@ -23,6 +24,12 @@ class Migration(Struct, frozen=True):
     @property
     def checksum(self) -> str:
         return hashlib.sha256(self.sql.encode()).hexdigest()
+
+    @property
+    def works_with(self) -> int:
+        """The oldest schema whose code works with the database after this step; its own, unless its header says otherwise."""
+        said = _WORKS_WITH.search(self.sql)
+        return self.number if said is None else int(said[1])
 
 
 def load_queries(package: str) -> dict[str, str]:

@@ -39,7 +39,7 @@ from mainspring.store.contract import (
 from mainspring.store.postgres import attempts, catalog, dispatch, foreign, insert, jobs, schedules, sessions, timers
 from mainspring.store.postgres.clock import DatabaseClock
 from mainspring.store.postgres.database import Database, Tx, connect
-from mainspring.store.postgres.errors import UnreachableError, mapped_errors
+from mainspring.store.postgres.errors import LostRaceError, UnreachableError, mapped_errors
 from mainspring.store.postgres.grouping import Grouping
 from mainspring.store.postgres.hub import Hub
 from mainspring.store.postgres.lease import LeaseLine
@@ -127,7 +127,12 @@ class PostgresStore:
         tx = Tx(connection, self._database.q, self.clock.now(), self.partitions)
         tx.copies = False
         with foreign.explained(self._database.q.schema):
-            return await insert.insert_jobs(tx, batches, ()), tx
+            try:
+                return await insert.insert_jobs(tx, batches, ()), tx
+            except LostRaceError:  # only whoever began the transaction can begin it again
+                raise StoreUnavailableError(
+                    "a key changed hands at this very moment: roll back and try again"
+                ) from None
 
     async def _notify(self, channel: str, message: str) -> None:
         async def notify(tx: Tx) -> None:
@@ -152,6 +157,7 @@ class PostgresStore:
     async def insert_within(
         self, connection: object, batches: Sequence[NewJobs], lanes: Sequence[Lane], *, blocking: bool = False
     ) -> list[list[Inserted]]:
+        self._database.owner.check()
         if isinstance(connection, PostgresTransaction):
             if connection.owner is not self._transactions:
                 raise InvalidError("within", "this transaction is of another app: its jobs are in another database")

@@ -21,6 +21,7 @@ from mainspring.errors import StoreError, StoreUnavailableError
 from mainspring.runtime.clock import Clock
 from mainspring.runtime.log import get_logger
 from mainspring.store.hints import Hints
+from mainspring.store.owner import Owner
 from mainspring.store.postgres.errors import LostRaceError, UnreachableError, mapped_errors
 from mainspring.store.queries import load_queries
 
@@ -34,11 +35,10 @@ _CONNECT_S = 10.0
 _COMMAND_S = 60.0
 _FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.05, 1.0
 
-# Plans that visit exactly the rows they are given, in the order they are given, however empty or unknown the tables are.
+# Plans that are made once and visit only the rows they are given, however empty or unknown the tables were (see queries.sql).
 _PLANNER = {
     "enable_seqscan": "off",
-    "enable_hashjoin": "off",
-    "enable_mergejoin": "off",
+    "enable_bitmapscan": "off",
     "jit": "off",
     "plan_cache_mode": "force_generic_plan",
 }
@@ -109,6 +109,7 @@ class Database:
         self.clock: Clock
         self.partitions: int
         self._pool = pool
+        self.owner = Owner()
         self._identify = f"{_IDENTIFY}, {_SET_PLANNER}" if pooled else _IDENTIFY
 
     @classmethod
@@ -171,7 +172,7 @@ class Database:
         self, operation: Callable[..., Awaitable[T]], arguments: tuple[Any, ...], tries: int
     ) -> tuple[T, Tx]:
         async with self._connection() as connection:
-            await connection.execute("begin")
+            await connection.execute("begin isolation level read committed")
             xid, pid, *_ = await connection.fetchrow(self._identify)
             tx = Tx(connection, self.q, self.clock.now(), self.partitions, tries)
             answer = await operation(tx, *arguments)
@@ -199,6 +200,7 @@ class Database:
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Any]:
         """A connection with no transaction left open on it, however the block ends."""
+        self.owner.check()
         with mapped_errors(self.place):
             async with self._pool.acquire(timeout=_CONNECT_S) as connection:
                 try:

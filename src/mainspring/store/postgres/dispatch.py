@@ -51,19 +51,18 @@ class _Book(Struct):
 
 
 async def assign_jobs(tx: Tx, picks: Sequence[Pick]) -> tuple[list[Assigned], dict[bytes, Spec]]:
-    """The answers, and at once what workers must know of the jobs won: their rows are at hand here, and nowhere else."""
-    sessions = sorted({pick.session for pick in picks})
-    open_ = {row[0] for row in await tx.fetch("open_sessions", sessions)}
-    if tx.tries or len(open_) < len(sessions) or any(pick.limits for pick in picks):
-        return await _assign_carefully(tx, picks, open_)
+    """The answers, and at once what workers must know of the jobs won: their rows are at hand here, and nowhere else.
+
+    Almost always everything is there to assign, so that is tried first."""
+    if tx.tries or any(pick.limits for pick in picks):
+        return await _assign_carefully(tx, picks)
     specs = await _write(tx, picks)
     return [Assigned(pick.jobs) for pick in picks], specs
 
 
-async def _assign_carefully(
-    tx: Tx, picks: Sequence[Pick], open_: set[bytes]
-) -> tuple[list[Assigned], dict[bytes, Spec]]:
+async def _assign_carefully(tx: Tx, picks: Sequence[Pick]) -> tuple[list[Assigned], dict[bytes, Spec]]:
     """Lock what is there to assign, count what the limits let through, write that."""
+    open_ = {row[0] for row in await tx.fetch("open_sessions", sorted({pick.session for pick in picks}))}
     book = await _lock_limits(tx, picks)
     wanted = sorted({job.job for pick in picks if pick.session in open_ for job in pick.jobs})
     able = {(job, attempt) for job, attempt in await tx.fetch("lock_ready", wanted, tx.partitions)}
@@ -95,8 +94,9 @@ async def _write(tx: Tx, picks: Iterable[Pick]) -> dict[bytes, Spec]:
     """pending -> assigned for all jobs of all picks; from the start again, carefully, if one of them was not pending and ready."""
     jobs = sorted((job.job, job.attempt, pick.session) for pick in picks for job in pick.jobs)
     columns = ([job for job, _, _ in jobs], [attempt for _, attempt, _ in jobs], [session for _, _, session in jobs])
-    rows = await tx.fetch("assign_jobs", *columns, tx.now, tx.partitions)
-    if len(rows) != len(jobs) or (rows and rows[0][4] != len(jobs)):
+    sessions = sorted({session for _, _, session in jobs})
+    rows = await tx.fetch("assign_jobs", *columns, tx.now, tx.partitions, sessions)
+    if len(rows) != len(jobs) or any(tuple(row[4:]) != (len(jobs), len(jobs), len(sessions)) for row in rows[:1]):
         raise LostRaceError
     return {row[0]: Spec(row[0], row[1], row[2], row[3]) for row in rows}
 

@@ -1,5 +1,8 @@
--- Every statement of the PostgreSQL store; `mainspring` stands for the schema's name. A batch is one statement over arrays. Where rows
--- are locked by others too, the arrays come sorted by id and are joined by nested loops, so that everybody locks in one order.
+-- Every statement of the PostgreSQL store; `mainspring` stands for the schema's name. A batch is one statement over arrays.
+--
+-- A plan may be made while a table is empty and used when it has millions of rows. So no join leaves the planner a choice: the arrays
+-- come first and each of their rows is looked up by index (`cross join lateral (... offset 0)`); what is changed is named by its place
+-- (`ctid = any(array(...))`). Places are also the one order in which rows are locked.
 
 -- name: insert_jobs
 -- New jobs with all they bring. The arrays run in parallel, a job each; blocked ones go to neither `ready` nor `timer`.
@@ -27,13 +30,13 @@ insert into mainspring.edge (parent, child, rule)
 select encode(p, 'hex')::uuid, encode(c, 'hex')::uuid, 'ended' from unnest($1::bytea[], $2::bytea[]) u (p, c) on conflict do nothing
 
 -- name: known_jobs
-select uuid_send(id) from mainspring.job where id in (select encode(u, 'hex')::uuid from unnest($1::bytea[]) u)
+select uuid_send(id) from mainspring.job where id = any(array(select encode(u, 'hex')::uuid from unnest($1::bytea[]) u))
 
 -- name: waiting_parents
 -- Of the jobs that others shall wait for, those that have not ended. Locked: whoever ends one of them sees our edges afterwards.
 select uuid_send(id) from mainspring.job
-where id in (select encode(u, 'hex')::uuid from unnest($1::bytea[]) u) and state not in ('completed', 'failed', 'cancelled')
-order by id for share
+where id = any(array(select encode(u, 'hex')::uuid from unnest($1::bytea[]) u)) and state not in ('completed', 'failed', 'cancelled')
+order by ctid for share
 
 -- name: take_claims
 -- Those that were free or over. The others are locked and can be read.
@@ -45,7 +48,7 @@ returning tenant, key
 
 -- name: read_claims
 select c.tenant, c.key, uuid_send(c.job), c.digest from unnest($1::text[], $2::text[]) u (tenant, key)
-join mainspring.claim c on c.tenant = u.tenant and c.key = u.key
+cross join lateral (select * from mainspring.claim c where c.tenant = u.tenant and c.key = u.key offset 0) c
 
 -- name: put_lanes
 insert into mainspring.lane (number, definition) select * from unnest($1::int8[], $2::bytea[]) on conflict do nothing
@@ -56,13 +59,13 @@ select pg_notify($1::text, $2::text)
 -- name: read_jobs
 select j.id, j.tenant, j.queue, j.kind, j.state, j.priority, j.band, j.lane, j.rank, j.due_at, j.attempt, j.failures, j.losses,
   j.cancelling, j.created_at, j.started_at, j.finished_at, j.reason, s.arguments, s.options
-from mainspring.job j join mainspring.spec s on s.job = j.id where j.id = any($1::uuid[])
+from mainspring.job j cross join lateral (select * from mainspring.spec s where s.job = j.id offset 0) s where j.id = any($1::uuid[])
 
 -- name: list_jobs
 -- Newest first. A null filter lets everything through.
 select j.id, j.tenant, j.queue, j.kind, j.state, j.priority, j.band, j.lane, j.rank, j.due_at, j.attempt, j.failures, j.losses,
   j.cancelling, j.created_at, j.started_at, j.finished_at, j.reason, s.arguments, s.options
-from mainspring.job j join mainspring.spec s on s.job = j.id
+from mainspring.job j cross join lateral (select * from mainspring.spec s where s.job = j.id offset 0) s
 where j.id < $1 and ($2::text is null or j.tenant = $2) and ($3::text is null or j.state = $3) and ($4::text is null or j.queue = $4)
   and ($5::text is null or j.kind = $5)
   and ($6::text is null or convert_from(s.options, 'UTF8')::jsonb -> 'tags' ? $6)
@@ -73,7 +76,8 @@ order by j.id desc limit $8
 -- The jobs of one ended state, latest end first: the listing that must not look at the rest.
 select j.id, j.tenant, j.queue, j.kind, j.state, j.priority, j.band, j.lane, j.rank, j.due_at, j.attempt, j.failures, j.losses,
   j.cancelling, j.created_at, j.started_at, j.finished_at, j.reason, s.arguments, s.options
-from mainspring.finished f join mainspring.job j on j.id = f.job join mainspring.spec s on s.job = f.job
+from mainspring.finished f cross join lateral (select * from mainspring.job j where j.id = f.job offset 0) j
+cross join lateral (select * from mainspring.spec s where s.job = f.job offset 0) s
 where f.tenant = $1 and f.state = $2 and (f.finished_at, f.job) < ($3, $4) and ($5::text is null or j.queue = $5)
   and ($6::text is null or j.kind = $6)
   and ($7::text is null or convert_from(s.options, 'UTF8')::jsonb -> 'tags' ? $7)
@@ -92,8 +96,8 @@ select tenant from t where tenant is not null
 
 -- name: read_ended
 -- With the last failure of those that did not complete.
-select j.id, j.state, j.reason, r.data, f.reason, f.type, f.message, f.traceback
-from mainspring.job j left join mainspring.result r on r.job = j.id
+select j.id, j.state, j.reason, r.data, f.reason, f.type, f.message, f.traceback from mainspring.job j
+left join lateral (select data from mainspring.result r where r.job = j.id limit 1) r on true
 left join lateral (
   select * from mainspring.failure f where f.job = j.id and j.state <> 'completed' order by attempt desc limit 1) f on true
 where j.id = any($1::uuid[]) and j.state in ('completed', 'failed', 'cancelled')
@@ -110,27 +114,31 @@ select queue, state, count(*) from mainspring.job group by queue, state
 -- name: lock_rows
 -- What a change of jobs is decided by, and nobody else's change until ours is made.
 select j.id, j.state, j.attempt, j.failures, j.losses, j.cancelling, j.priority, j.band, j.lane, j.rank, j.due_at, j.tenant,
-  j.created_at, j.finished_at, s.options
-from mainspring.job j join mainspring.spec s on s.job = j.id where j.id = any($1::uuid[]) order by j.id for update of j
+  j.created_at, j.finished_at, (select options from mainspring.spec where job = j.id)
+from mainspring.job j where j.id = any($1::uuid[]) order by j.ctid for update
 
 -- name: end_jobs
 update mainspring.job j set state = u.state, finished_at = $7, reason = u.reason, failures = u.failures, losses = u.losses
 from unnest($1::uuid[], $2::int4[], $3::text[], $4::text[], $5::int4[], $6::int4[]) u (job, attempt, state, reason, failures, losses)
-where j.id = u.job and j.attempt = u.attempt and j.state not in ('completed', 'failed', 'cancelled')
+where j.ctid = any(array(select ctid from mainspring.job where id = any($1))) and j.id = u.job and j.attempt = u.attempt
+  and j.state not in ('completed', 'failed', 'cancelled')
 
 -- name: insert_finished
 insert into mainspring.finished (tenant, state, finished_at, job) select t, s, $4, j from unnest($1::text[], $2::text[], $3::uuid[]) u (t, s, j)
 
 -- name: delete_finished
-delete from mainspring.finished f using unnest($1::text[], $2::text[], $3::int8[], $4::uuid[]) u (tenant, state, finished_at, job)
-where f.tenant = u.tenant and f.state = u.state and f.finished_at = u.finished_at and f.job = u.job
+delete from mainspring.finished where ctid = any(array(
+  select f.place from unnest($1::text[], $2::text[], $3::int8[], $4::uuid[]) u (tenant, state, finished_at, job) cross join lateral (
+    select ctid as place from mainspring.finished f
+    where f.tenant = u.tenant and f.state = u.state and f.finished_at = u.finished_at and f.job = u.job offset 0) f))
 
 -- name: requeue_jobs
 update mainspring.job j set state = 'pending', due_at = u.due_at, rank = u.rank, failures = u.failures, losses = u.losses,
   priority = u.priority, band = u.band, cancelling = false, finished_at = null, reason = null
 from unnest($1::uuid[], $2::int4[], $3::int8[], $4::int8[], $5::int4[], $6::int4[], $7::int2[], $8::int2[])
   u (job, attempt, due_at, rank, failures, losses, priority, band)
-where j.id = u.job and j.attempt = u.attempt and j.state <> 'completed'
+where j.ctid = any(array(select ctid from mainspring.job where id = any($1))) and j.id = u.job and j.attempt = u.attempt
+  and j.state <> 'completed'
 
 -- name: put_waiting
 -- Pending jobs into `ready` or `timer`, by their due time.
@@ -144,29 +152,30 @@ insert into mainspring.timer (partition, due_at, job, band, lane, rank, attempt)
 select partition, due_at, job, band, lane, rank, attempt from n where due_at > $8
 
 -- name: delete_timers
-delete from mainspring.timer t using unnest($1::int2[], $2::int8[], $3::uuid[]) u (partition, due_at, job)
-where t.partition = u.partition and t.due_at = u.due_at and t.job = u.job
+delete from mainspring.timer where ctid = any(array(
+  select t.place from unnest($1::int2[], $2::int8[], $3::uuid[]) u (partition, due_at, job) cross join lateral (
+    select ctid as place from mainspring.timer t where t.partition = u.partition and t.due_at = u.due_at and t.job = u.job offset 0) t))
 
 -- name: delete_ready
-delete from mainspring.ready r using unnest($1::int2[], $2::int2[], $3::int8[], $4::int8[], $5::uuid[]) u (partition, band, lane, rank, job)
-where r.partition = u.partition and r.band = u.band and r.lane = u.lane and r.rank = u.rank and r.job = u.job
+delete from mainspring.ready where ctid = any(array(
+  select r.place from unnest($1::int2[], $2::int2[], $3::int8[], $4::int8[], $5::uuid[]) u (partition, band, lane, rank, job)
+  cross join lateral (
+    select ctid as place from mainspring.ready r
+    where r.partition = u.partition and r.band = u.band and r.lane = u.lane and r.rank = u.rank and r.job = u.job offset 0) r))
 
 -- name: drop_edges
 delete from mainspring.edge where child = any($1::uuid[])
-
--- name: cut_edges
-with gone as (delete from mainspring.edge where parent = any($1::uuid[]) returning child) select distinct child from gone order by child
 
 -- name: blocked_children
 select distinct child from mainspring.edge where child = any($1::uuid[])
 
 -- name: request_cancels
-update mainspring.job j set cancelling = true from unnest($1::uuid[]) u (job) where j.id = u.job
+update mainspring.job set cancelling = true where id = any($1::uuid[])
 
 -- name: insert_cancels
 insert into mainspring.cancel (job, session, reason)
 select l.job, l.session, $2 from unnest($1::uuid[]) u (job) cross join mainspring.session s
-join mainspring.live l on l.session = s.id and l.job = u.job on conflict do nothing
+cross join lateral (select job, session from mainspring.live l where l.session = s.id and l.job = u.job offset 0) l on conflict do nothing
 
 -- name: cancel_reasons
 select job, reason from mainspring.cancel where job = any($1::uuid[])
@@ -176,24 +185,23 @@ insert into mainspring.active (job, schedule) select * from unnest($1::uuid[], $
 
 -- name: ripen_timers
 -- The earliest due timers of each partition, up to $3 in all, become ready.
-with due as (
-  select t.partition, t.due_at, t.job from unnest($1::int2[]) p (number) cross join lateral (
-    select partition, due_at, job from mainspring.timer where partition = p.number and due_at <= $2 order by due_at, job limit $3) t
-  limit $3),
-gone as (
-  delete from mainspring.timer t using due d where t.partition = d.partition and t.due_at = d.due_at and t.job = d.job
-  returning t.partition, t.band, t.lane, t.rank, t.job, t.attempt),
+with gone as (
+  delete from mainspring.timer where ctid = any(array(
+    select t.place from unnest($1::int2[]) p (number) cross join lateral (
+      select ctid as place from mainspring.timer where partition = p.number and due_at <= $2 order by due_at, job limit $3) t
+    limit $3))
+  returning partition, band, lane, rank, job, attempt),
 moved as (
   insert into mainspring.ready (partition, band, lane, rank, job, attempt)
   select partition, band, lane, rank, job, attempt from gone)
 select partition, band, lane, min(rank), count(*) from gone group by partition, band, lane
 
 -- name: due_expiries
-with due as (
-  select e.partition, e.start_by, e.job from unnest($1::int2[]) p (number) cross join lateral (
-    select partition, start_by, job from mainspring.expiry where partition = p.number and start_by <= $2 order by start_by limit $3) e
-  limit $3)
-delete from mainspring.expiry e using due d where e.partition = d.partition and e.start_by = d.start_by and e.job = d.job returning e.job
+delete from mainspring.expiry where ctid = any(array(
+  select e.place from unnest($1::int2[]) p (number) cross join lateral (
+    select ctid as place from mainspring.expiry where partition = p.number and start_by <= $2 order by start_by limit $3) e
+  limit $3))
+returning job
 
 -- name: next_due
 select min(at) from (
@@ -201,15 +209,16 @@ select min(at) from (
   union all select (select min(start_by) from mainspring.expiry where partition = p.number) from unnest($1::int2[]) p (number)) t
 
 -- name: prunable_jobs
-select j.id from mainspring.finished f join mainspring.job j on j.id = f.job
-where f.tenant = $1 and f.state = $2 and f.finished_at < $3
-  and (j.created_at < $4 or not exists (select 1 from mainspring.claim c where c.job = f.job))
+select f.job from mainspring.finished f
+where f.tenant = $1 and f.state = $2 and f.finished_at < $3 and (
+  (select 1 from mainspring.claim c where c.job = f.job limit 1) is null
+  or (select created_at from mainspring.job j where j.id = f.job) < $4)
 order by f.finished_at limit $5
 
 -- name: lock_prunable
--- Each node takes others' leavings only: what somebody else prunes or replays is not waited for.
+-- What somebody else prunes or replays is not waited for.
 select tenant, state, finished_at, id from mainspring.job
-where id = any($1::uuid[]) and state in ('completed', 'failed', 'cancelled') order by id for update skip locked
+where id = any($1::uuid[]) and state in ('completed', 'failed', 'cancelled') order by ctid for update skip locked
 
 -- name: prune_jobs
 with s as (delete from mainspring.spec where job = any($1::uuid[]) returning job, options),
@@ -217,9 +226,12 @@ r as (delete from mainspring.result where job = any($1::uuid[])),
 f as (delete from mainspring.failure where job = any($1::uuid[])),
 c as (delete from mainspring.claim where job = any($1::uuid[])),
 o as (delete from mainspring.occurrence where job = any($1::uuid[])),
-j as (delete from mainspring.job where id = any($1::uuid[])),
-e as (select mainspring.slot_of(job) * $2::int4 / 4096 as partition, (convert_from(options, 'UTF8')::json ->> 'start_by')::int8 as start_by, job from s)
-delete from mainspring.expiry x using e where x.partition = e.partition and x.start_by = e.start_by and x.job = e.job
+j as (delete from mainspring.job where id = any($1::uuid[]))
+delete from mainspring.expiry where ctid = any(array(
+  select e.place from s cross join lateral (
+    select ctid as place from mainspring.expiry e
+    where e.partition = (mainspring.slot_of(s.job) * $2::int4 / 4096)::int2
+      and e.start_by = (convert_from(s.options, 'UTF8')::json ->> 'start_by')::int8 and e.job = s.job offset 0) e))
 
 -- name: prune_missed
 delete from mainspring.missed where last_at < $1
@@ -255,31 +267,42 @@ cross join lateral (
   order by r.rank, r.job limit $6) r
 
 -- name: open_sessions
--- Locked, so that none ends while jobs are assigned to it.
 select id from mainspring.session where id = any($1::bytea[]) and ended_at is null order by id for share
 
 -- name: assign_jobs
--- Answers with what workers must know of the jobs, and with the number of ready rows found.
-with moved as (
-  update mainspring.job j set state = 'assigned', attempt = j.attempt + 1, started_at = $4
-  from unnest($1::uuid[], $2::int4[], $3::bytea[]) u (job, attempt, session)
-  where j.id = u.job and j.state = 'pending' and j.attempt = u.attempt
-  returning j.id, j.attempt, u.session, j.band, j.lane, j.rank, j.failures),
+-- Answers with what workers must know of the jobs, with how many of them were moved, how many ready rows were found, and how
+-- many of the sessions are open: these are locked, so that none ends while jobs are assigned to it.
+with open as (select 1 from mainspring.session where id = any($6::bytea[]) and ended_at is null order by id for share),
+found as materialized (
+  select j.* from unnest($1::uuid[], $2::int4[], $3::bytea[]) u (job, attempt, session) cross join lateral (
+    select j.ctid as place, j.id, j.attempt, u.session, j.band, j.lane, j.rank, j.failures from mainspring.job j
+    where j.id = u.job and j.state = 'pending' and j.attempt = u.attempt offset 0) j),
+moved as (
+  update mainspring.job set state = 'assigned', attempt = attempt + 1, started_at = $4
+  where ctid = any(array(select place from found)) and state = 'pending' returning 1),
 taken as (
-  delete from mainspring.ready r using moved m
-  where r.partition = (mainspring.slot_of(m.id) * $5::int4 / 4096)::int2 and r.band = m.band and r.lane = m.lane and r.rank = m.rank and r.job = m.id
+  delete from mainspring.ready where ctid = any(array(
+    select r.place from found f cross join lateral (
+      select ctid as place from mainspring.ready r
+      where r.partition = (mainspring.slot_of(f.id) * $5::int4 / 4096)::int2 and r.band = f.band and r.lane = f.lane
+        and r.rank = f.rank and r.job = f.id offset 0) r))
   returning 1),
-noted as (insert into mainspring.live (session, job, attempt) select session, id, attempt from moved)
-select m.id, s.arguments, s.options, m.failures, (select count(*) from taken) from moved m join mainspring.spec s on s.job = m.id
+noted as (insert into mainspring.live (session, job, attempt) select session, id, attempt + 1 from found)
+select f.id, s.arguments, s.options, f.failures, (select count(*) from moved), (select count(*) from taken), (select count(*) from open)
+from found f cross join lateral (select arguments, options from mainspring.spec s where s.job = f.id offset 0) s
 
 -- name: lock_ready
 -- Of these jobs, those that are pending and in `ready`. What somebody else is changing right now counts as lost.
-select j.id, j.attempt from mainspring.job j join mainspring.ready r
-on r.partition = (mainspring.slot_of(j.id) * $2::int4 / 4096)::int2 and r.band = j.band and r.lane = j.lane and r.rank = j.rank and r.job = j.id
-where j.id = any($1::uuid[]) and j.state = 'pending' order by j.id for update of j, r skip locked
+select j.id, j.attempt from mainspring.job j
+where j.id = any($1::uuid[]) and j.state = 'pending' and (
+  select 1 from mainspring.ready r
+  where r.partition = (mainspring.slot_of(j.id) * $2::int4 / 4096)::int2 and r.band = j.band and r.lane = j.lane and r.rank = j.rank
+    and r.job = j.id) is not null
+order by j.ctid for update skip locked
 
 -- name: read_specs
-select s.job, s.arguments, s.options, j.failures from mainspring.spec s join mainspring.job j on j.id = s.job where s.job = any($1::uuid[])
+select s.job, s.arguments, s.options, (select failures from mainspring.job where id = s.job)
+from mainspring.spec s where s.job = any($1::uuid[])
 
 -- name: lock_limits
 -- Whoever assigns under a limit waits for those who do so now.
@@ -299,12 +322,16 @@ on conflict (name, key) do update set next_free_at = excluded.next_free_at
 
 -- name: complete_jobs
 -- Successes. Answers with how many live rows and how many jobs there were.
-with gone as (
-  delete from mainspring.live l using unnest($2::uuid[], $3::int4[]) u (job, attempt)
-  where l.session = $1 and l.job = u.job and l.attempt = u.attempt returning l.job, l.attempt),
+with found as materialized (
+  select l.place, l.job from unnest($2::uuid[], $3::int4[]) u (job, attempt) cross join lateral (
+    select ctid as place, l.job from mainspring.live l where l.session = $1 and l.job = u.job and l.attempt = u.attempt offset 0) l),
+gone as (delete from mainspring.live where ctid = any(array(select place from found)) returning 1),
 done as (
-  update mainspring.job j set state = 'completed', finished_at = $4 from gone g
-  where j.id = g.job and j.attempt = g.attempt and j.state in ('assigned', 'running') returning j.id, j.tenant),
+  update mainspring.job set state = 'completed', finished_at = $4
+  where ctid = any(array(
+    select j.place from found f cross join lateral (select ctid as place from mainspring.job where id = f.job offset 0) j))
+    and state in ('assigned', 'running')
+  returning id, tenant),
 kept as (insert into mainspring.finished (tenant, state, finished_at, job) select tenant, 'completed', $4, id from done),
 said as (insert into mainspring.result (job, data) select * from unnest($5::uuid[], $6::bytea[]))
 select (select count(*) from gone), (select count(*) from done)
@@ -313,8 +340,10 @@ select (select count(*) from gone), (select count(*) from done)
 select job, attempt from mainspring.live where session = $1 and job = any($2::uuid[])
 
 -- name: end_live
-delete from mainspring.live l using unnest($1::bytea[], $2::uuid[], $3::int4[]) u (session, job, attempt)
-where l.session = u.session and l.job = u.job and l.attempt = u.attempt returning l.job
+delete from mainspring.live where ctid = any(array(
+  select l.place from unnest($1::bytea[], $2::uuid[], $3::int4[]) u (session, job, attempt) cross join lateral (
+    select ctid as place from mainspring.live l where l.session = u.session and l.job = u.job and l.attempt = u.attempt offset 0) l))
+returning job
 
 -- name: release_live
 -- What goes with a live row.
@@ -335,12 +364,14 @@ on conflict (job, attempt) do update
 set at = excluded.at, reason = excluded.reason, type = excluded.type, message = excluded.message, traceback = excluded.traceback
 
 -- name: mark_running
-update mainspring.job j set state = 'running' from unnest($1::uuid[], $2::int4[]) u (job, attempt)
-where j.id = u.job and j.attempt = u.attempt and j.state = 'assigned'
+update mainspring.job set state = 'running' where state = 'assigned' and ctid = any(array(
+  select j.place from unnest($1::uuid[], $2::int4[]) u (job, attempt) cross join lateral (
+    select ctid as place from mainspring.job j where j.id = u.job and j.attempt = u.attempt offset 0) j))
 
 -- name: lost_attempts
-select l.session, l.job, l.attempt from mainspring.session s join mainspring.live l on l.session = s.id
-where s.ended_at is not null order by l.job limit $1 for update of l skip locked
+select l.session, l.job, l.attempt from mainspring.session s cross join lateral (
+  select session, job, attempt from mainspring.live l where l.session = s.id limit $1 for update skip locked) l
+where s.ended_at is not null limit $1
 
 -- name: list_cancelling
 select job from mainspring.cancel where session = $1
@@ -366,7 +397,7 @@ select id, name, started_at, lease_until, capacity, draining, (select count(*) f
 from mainspring.node n where ended_at is null order by started_at, id
 
 -- name: set_capacity
-update mainspring.node set capacity = $1 where id = $2 and capacity <> $1
+update mainspring.node set capacity = $1 where id = $2 and capacity <> $1 returning 1
 
 -- name: drain_nodes
 update mainspring.node set draining = true where id = any($1::bytea[]) and ended_at is null returning 1
@@ -390,7 +421,8 @@ from mainspring.session s where s.ended_at is null order by s.started_at, s.id
 
 -- name: find_session
 -- A step per session, not per live job.
-select l.session from mainspring.session s join mainspring.live l on l.session = s.id and l.job = $1
+select l.session from mainspring.session s
+cross join lateral (select session from mainspring.live l where l.session = s.id and l.job = $1 offset 0) l
 
 -- name: end_sessions
 update mainspring.session s set ended_at = $2 from unnest($1::bytea[]) u (id) where s.id = u.id and s.ended_at is null
@@ -449,8 +481,9 @@ select min(next_at) from mainspring.schedule where not paused and next_at is not
 
 -- name: count_active
 -- Jobs of schedules that have started or wait to retry, and those that wait for their first start.
-select a.schedule, count(*) filter (where j.attempt > 0), count(*) filter (where j.attempt = 0)
-from mainspring.active a join mainspring.job j on j.id = a.job where a.schedule = any($1::text[]) group by a.schedule
+select a.schedule, count(*) filter (where j.attempt > 0), count(*) filter (where j.attempt = 0) from mainspring.active a
+cross join lateral (select attempt from mainspring.job j where j.id = a.job offset 0) j
+where a.schedule = any($1::text[]) group by a.schedule
 
 -- name: advance_schedules
 -- The compare-and-set that decides who fires.
@@ -465,7 +498,7 @@ on conflict do nothing returning job
 -- name: last_active
 -- The end of each schedule's chain: the jobs of it that no other one waits for. More than one after a replay, or where its rule changed.
 select a.schedule, a.job from mainspring.active a
-where a.schedule = any($1::text[]) and not exists (select 1 from mainspring.edge where parent = a.job)
+where a.schedule = any($1::text[]) and (select 1 from mainspring.edge where parent = a.job limit 1) is null
 
 -- name: active_jobs
 select job from mainspring.active where schedule = any($1::text[])

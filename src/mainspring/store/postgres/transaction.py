@@ -71,11 +71,12 @@ class Transactions:
             self._pool.terminate()
 
     async def _begin(self, _tries: int) -> Any:
+        self._database.owner.check()
         with mapped_errors(self._database.place):
             pool = await self._made()
             connection = await pool.acquire()
             try:
-                await connection.execute("begin")
+                await connection.execute("begin isolation level read committed")
             except BaseException:
                 await pool.release(connection)
                 raise

@@ -41,8 +41,9 @@ from mainspring.store.contract import (
     Spec,
     Stream,
 )
+from mainspring.store.owner import Owner
 from mainspring.store.sqlite import attempts, catalog, dispatch, jobs, schedules, sessions, timers
-from mainspring.store.sqlite.database import Owner, connect, mapped_errors, migrate, refuse_network_filesystem
+from mainspring.store.sqlite.database import connect, mapped_errors, migrate, refuse_network_filesystem
 from mainspring.store.sqlite.hub import Hub
 from mainspring.store.sqlite.refusals import refusal
 from mainspring.store.sqlite.transaction import SqliteTransaction, Transactions

@@ -75,7 +75,7 @@ def _insert_rows(tx: Tx, batch: NewJobs, values: list[bytes]) -> None:
     """Each value is an id and its arguments; all of them go into `job` and `spec`, and into where they wait."""
     t, options, bound = batch.template, batch.template.options, array(values)
     due_at = tx.now if t.due_at is None else t.due_at
-    rank = rank_for(due_at, t.priority, options) - 1  # the array counts from 1
+    rank = rank_for(due_at, t.priority, options) + batch.first - 1  # the array counts from 1
     blocked = _block(tx, batch, bound)
     state = State.BLOCKED if blocked else State.PENDING
     columns = (t.tenant, t.queue, t.kind, t.priority, t.band, t.lane, rank, due_at, tx.now, state)
@@ -88,7 +88,7 @@ def _insert_rows(tx: Tx, batch: NewJobs, values: list[bytes]) -> None:
             tx.due(due_at)
         else:
             tx.execute(Q["insert_ready"], place)
-            _hint_ready(tx, t, values, rank)
+            _hint_ready(tx, t, values, rank + 1)
     if options.start_by is not None:
         rows = [(partition_of(value, tx.partitions), options.start_by, value[:16]) for value in values]
         tx.connection.executemany(Q["insert_expiry"], rows)
