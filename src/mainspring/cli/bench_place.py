@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from mainspring.errors import InvalidError, StoreUnavailableError
+from mainspring.store.url import is_postgres, parse_url
 
 _MB = 1_048_576
 _PATIENCE_S = 600.0  # a large database is not removed in a moment
@@ -37,9 +38,10 @@ def place_of(url: str | None, folder: Path) -> Place:
     """Files in the folder, or databases where the URL points to a PostgreSQL server."""
     if url is None:
         return _Folder(folder)
-    if not url.startswith(("postgresql://", "postgres://")):
+    url = parse_url("store", url)
+    if not is_postgres(url):
         raise InvalidError(
-            "store", "SQLite files are made where they are needed: leave it out, or give a postgresql:// URL"
+            "store", "SQLite files are made where they are needed: leave it out, or name a PostgreSQL server"
         )
     return _Server(url)
 
