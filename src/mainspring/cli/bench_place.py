@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from mainspring.errors import InvalidError, StoreUnavailableError
+from mainspring.errors import InvalidError
+from mainspring.store.opening import StoreSettings, postgres_errors
 from mainspring.store.url import is_postgres, parse_url
 
 _MB = 1_048_576
@@ -93,14 +94,12 @@ class _Server:
 @asynccontextmanager
 async def _connected(url: str) -> AsyncIterator[Any]:
     """A connection; what goes wrong with it is said in our words."""
-    from mainspring.store.postgres import database, errors  # the driver is an extra
+    with postgres_errors(StoreSettings(url)):
+        from mainspring.store.postgres import database, errors
 
-    try:
         with errors.mapped_errors(database.place_of(url)):
             connection = await database.connect(url)
             try:
                 yield connection
             finally:
                 await connection.close()
-    except errors.UnreachableError as error:
-        raise StoreUnavailableError(str(error)) from error
