@@ -18,7 +18,7 @@ from mainspring.app.declare import DeclaredKind, DeclaredSchedule
 from mainspring.app.function import JobFunction
 from mainspring.app.handle import Job, Waiter
 from mainspring.app.limits import parse_limit
-from mainspring.app.running import Running
+from mainspring.app.running import Running, open_patiently
 from mainspring.app.schedules import ScheduleVerbs
 from mainspring.app.within import Connection
 from mainspring.config import run_settings, store_settings
@@ -94,6 +94,7 @@ class App:
         self._schedules: dict[str, DeclaredSchedule] = {}
         self._store: Store | None = None
         self._opened = 0
+        self._opening = asyncio.Lock()
         self._running: Running | None = None
 
     # declaring
@@ -203,12 +204,13 @@ class App:
             raise NotRunningError(
                 "the app is open in another event loop: `async with app` and `app.sync` exclude each other"
             )
-        if self._opened == 0:
-            self._store = store = await open_store(self.store_settings, self.clock)
-            self.waiter = Waiter(store)
-            store.subscribe(self.waiter.hear)
-            self._submitter = Submitter(store, store.clock)
-        self._opened += 1
+        async with self._opening:
+            if self._opened == 0:
+                self._store = store = await open_store(self.store_settings, self.clock)
+                self.waiter = Waiter(store)
+                store.subscribe(self.waiter.hear)
+                self._submitter = Submitter(store, store.clock)
+            self._opened += 1
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -299,17 +301,19 @@ class App:
         """Schedule and execute in this process until `stop`, SIGTERM or SIGINT; then drain for up to `grace`.
 
         slots: jobs at once. labels: what jobs with `labels=` ask for. signals: handle SIGTERM and SIGINT.
-        ready: called when work begins.
+        ready: called when work begins. A store that cannot be reached yet is waited for.
         """
         settings = run_settings(slots=slots, grace=grace, retention=retention, failed_retention=failed_retention)
         if self._running is not None:
             raise NotRunningError("this app runs already; one run per process")
-        async with self:
-            self._running = Running(self, settings, check_labels(labels), resources)
-            try:
-                await self._running.run(signals=signals, ready=ready)
-            finally:
-                self._running = None
+        labelled = check_labels(labels)
+        await open_patiently(self)
+        try:
+            self._running = Running(self, settings, labelled, resources)
+            await self._running.run(signals=signals, ready=ready)
+        finally:
+            self._running = None
+            await self.__aexit__()
 
     def stop(self) -> None:
         """Ask `run` to drain and return."""

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import asyncpg
 
 from mainspring.core.timer import Micros
-from mainspring.errors import StoreError, StoreUnavailableError
+from mainspring.errors import StoreError, StoreUnavailableError, StoreUncertainError
 from mainspring.runtime.clock import Clock
 from mainspring.runtime.log import get_logger
 from mainspring.store.hints import Hints
@@ -184,7 +184,12 @@ class Database:
 
     async def was_committed(self, xid: str, pid: int) -> bool:
         """What became of a transaction whose connection broke during its commit."""
-        return await self.patiently(lambda _: self._was_committed(xid, pid))
+        try:
+            return await self.patiently(lambda _: self._was_committed(xid, pid))
+        except StoreUnavailableError as error:
+            raise StoreUncertainError(
+                f"{self.place} went away during a commit and has not come back: whether it was written is not known"
+            ) from error
 
     async def _was_committed(self, xid: str, pid: int) -> bool:
         async with self._connection() as connection:
