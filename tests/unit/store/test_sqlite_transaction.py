@@ -43,7 +43,8 @@ async def orders(store: SqliteStore) -> list[int]:
 
 async def test_a_wait_for_the_lock_leaves_the_event_loop_alone(store: SqliteStore) -> None:
     other = holder(store)
-    begun = asyncio.create_task(store.transaction().__aenter__())
+    block = store.transaction()
+    begun = asyncio.create_task(block.__aenter__())
     loop = asyncio.get_running_loop()
     started_s = loop.time()
     for _ in range(100):
@@ -53,7 +54,9 @@ async def test_a_wait_for_the_lock_leaves_the_event_loop_alone(store: SqliteStor
     other.execute("rollback")
     async with asyncio.timeout(10):
         await (await begun).execute("insert into orders (number) values (1)")
+        await block.__aexit__(None, None, None)
     other.close()
+    assert await orders(store) == [1]
 
 
 async def test_a_wait_that_is_cancelled_takes_no_lock_with_it(store: SqliteStore) -> None:
