@@ -34,13 +34,18 @@ class Submitter:
     async def submit(self, drafts: Sequence[Draft]) -> list[Inserted]:
         """One answer per draft, in order. A key that belongs to a different job is a `ConflictError`, and the rest is submitted."""
         answers = await (self._insert(drafts) if len(drafts) <= CHUNK else self._insert_many(drafts))
-        for draft, answer in zip(drafts, answers, strict=True):
-            if answer.conflict:
-                key = draft.options.key
-                raise ConflictError(
-                    f"key: {key!r} belongs to a job with another kind or other arguments; use another key"
-                )
-        return answers
+        return _without_conflicts(drafts, answers)
+
+    async def submit_within(
+        self, connection: object, drafts: Sequence[Draft], *, blocking: bool = False
+    ) -> list[Inserted]:
+        """The same inside a transaction that the caller has open: acknowledged and durable when he commits it."""
+        answers: list[Inserted] = []
+        for start in range(0, len(drafts), CHUNK):
+            batches, lanes = group(drafts[start : start + CHUNK], self._clock.now())
+            for batch in await self._store.insert_within(connection, batches, lanes, blocking=blocking):
+                answers += batch
+        return _without_conflicts(drafts, answers)
 
     async def _insert_many(self, drafts: Sequence[Draft]) -> list[Inserted]:
         """While one chunk commits, the next ones are made."""
@@ -64,6 +69,14 @@ class Submitter:
         batches, lanes = group(drafts, self._clock.now())
         answers = await self._store.insert_jobs(batches, lanes)
         return [answer for batch in answers for answer in batch]
+
+
+def _without_conflicts(drafts: Sequence[Draft], answers: list[Inserted]) -> list[Inserted]:
+    for draft, answer in zip(drafts, answers, strict=True):
+        if answer.conflict:
+            key = draft.options.key
+            raise ConflictError(f"key: {key!r} belongs to a job with another kind or other arguments; use another key")
+    return answers
 
 
 def group(drafts: Sequence[Draft], now: Micros) -> tuple[list[NewJobs], list[Lane]]:

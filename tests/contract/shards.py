@@ -15,6 +15,7 @@ A verb is one transaction in each shard, not over all of them.
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from itertools import groupby
 from typing import TypeVar
 
@@ -49,6 +50,7 @@ from mainspring.store.contract import (
     Spec,
     Store,
     Stream,
+    Transaction,
 )
 from mainspring.wire import WorkerInfo
 
@@ -134,6 +136,14 @@ class ShardedStore:
         for (place, _), answer in zip(runs, found, strict=True):
             answers[place] += answer
         return answers
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        raise StoreError("jobs are spread over many databases here, and no transaction spans them")
+
+    async def insert_within(
+        self, connection: object, batches: Sequence[NewJobs], lanes: Sequence[Lane], *, blocking: bool = False
+    ) -> list[list[Inserted]]:
+        raise StoreError("jobs are spread over many databases here, and no transaction spans them")
 
     def _runs(self, batch: NewJobs) -> list[NewJobs]:
         """A batch in parts that are one shard's, each with its place in the whole, so that order is kept."""

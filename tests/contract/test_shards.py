@@ -83,6 +83,14 @@ async def test_a_job_cannot_wait_for_one_of_another_database(scene: Scene) -> No
     assert await scene.store.read_jobs([child]) == [None]
 
 
+async def test_no_transaction_spans_databases(scene: Scene) -> None:
+    with pytest.raises(StoreError, match="no transaction spans them"):
+        scene.store.transaction()
+    batch, lane = make_batch(START)
+    with pytest.raises(StoreError, match="no transaction spans them"):
+        await scene.store.insert_within(None, [batch], [lane])
+
+
 async def test_pages_of_ended_jobs_meet_without_gap_or_repeat_over_databases(scene: Scene) -> None:
     jobs = []
     for shard in (0, 1, 1, 0, 1, 0, 0, 1, 1):
