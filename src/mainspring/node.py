@@ -41,13 +41,18 @@ class Node:
         keep_s: float,
         keep_failed_s: float,
         name: str | None = None,
+        leave: Callable[[], None] = lambda: None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`leave` is called when somebody asks this node to: whoever runs it stops its workers, and then it."""
         self.store = store
+        self.id = b""
         self.name = name or f"{socket.gethostname()}-{os.getpid()}"
         self.gauges = gauges = Gauges()
         self._loop = asyncio.get_running_loop()
         self._restarting: asyncio.Task[None] | None = None
+        self._telling: asyncio.Task[None] | None = None
+        self._leave = leave
         self._leaving = False
         clock = store.clock
         self.sweeper = Sweeper(store, clock, gauges)
@@ -57,7 +62,16 @@ class Node:
         self.dispatcher = Dispatcher(store, clock, store.partitions, gauges, self.desk.deliver)
         self.desk.dispatcher = self.dispatcher
         self.rescuer = Rescuer(store, gauges, self.desk.end_silent)
-        self.ownership = Ownership(store, clock, self._own, self.desk.capacity, monotonic)
+        self.ownership = Ownership(
+            store,
+            clock,
+            store.partitions,
+            self.desk.capacity,
+            own=self._own,
+            ended=self._rescue,
+            leave=self._asked_to_leave,
+            monotonic=monotonic,
+        )
         self.canceller = Canceller(self.desk)
         parts = (self.ownership, self.sweeper, self.ticker, self.rescuer, self.pruner, self.canceller, self.dispatcher)
         self._services = {part.name: Service(part) for part in parts}
@@ -66,17 +80,27 @@ class Node:
         """Register with the store and take a share of the partitions; nothing runs yet."""
         self.id = secrets.token_bytes(16)
         await self.store.insert_node(self.id, self.name, LEASE_S)
-        self.desk.node = self.ownership.node = self.id
-        self.ownership.partitions = []
-        await self.ownership.run_once()
+        if self.dispatcher.closed:  # asked to stop before it began
+            await self.store.drain_nodes([self.id])
+        self.desk.node = self.id
+        self.ownership.join(self.id)
+        self.rescuer.look()
+        await self.ownership.look()
         self._unsubscribe = self.store.subscribe(self._hear)
 
     async def start(self) -> None:
         await self.join()
-        self._heartbeat = Heartbeat(self.store, self.id, self._lost)
+        self.ownership.renewed()
+        self._heartbeat = Heartbeat(self.store, self.id, self._lost, self.ownership.renewed)
         self._heartbeat.start()
         for service in self._services.values():
             service.start()
+
+    def drain(self) -> None:
+        """Assign nothing more, and let others have the partitions; what runs here goes on."""
+        if not self.dispatcher.closed:
+            self.dispatcher.close()
+            self._telling = self._loop.create_task(self._tell_draining())
 
     async def stop(self) -> None:
         """After the workers have left: hand everything over at once instead of letting the lease run out."""
@@ -88,8 +112,11 @@ class Node:
         await self.leave()
 
     async def leave(self) -> None:
+        if self._telling is not None:
+            await self._telling
         self._unsubscribe()
         await self.store.end_nodes({self.id: None})
+        self.rescuer.look()
         await self.rescuer.run_once()
 
     async def tick(self) -> None:
@@ -109,8 +136,24 @@ class Node:
         self.sweeper.own(owned)
         self.dispatcher.own(owned)
         self._services["sweeper"].wake()
-        self._services["rescuer"].wake()  # a share that grows is often that of a node that died
         self._wake_dispatcher()
+
+    def _rescue(self) -> None:
+        self.rescuer.look()
+        self._services["rescuer"].wake()
+
+    def _asked_to_leave(self) -> None:
+        if not self.dispatcher.closed:
+            _log.info("asked to leave", node=self.id.hex())
+            self.dispatcher.close()
+            self._leave()
+
+    async def _tell_draining(self) -> None:
+        """What cannot be told is found out when the lease has ended: stopping does not wait for it."""
+        try:
+            await self.store.drain_nodes([self.id])
+        except StoreError as error:
+            _log.warning("cannot let others have the partitions yet", error=str(error))
 
     def _wake_dispatcher(self) -> None:
         self._services["dispatcher"].wake()
@@ -125,6 +168,9 @@ class Node:
                     self._services["ticker"].wake()
             case "cancel":
                 self._services["canceller"].wake()
+            case "node":
+                self.ownership.hear()
+                self._services["ownership"].wake()
             case _:
                 self.dispatcher.hear(hint)
                 self._wake_dispatcher()

@@ -19,6 +19,7 @@ def shorten_lease(lease_s: float) -> None:
         module.LEASE_S = lease_s  # type: ignore[attr-defined]
     ownership.BEAT_S *= scale
     ownership.LOOK_S *= scale
+    ownership.SLOW_LOOK_S *= scale
     rescuer.LOOK_S *= scale
     worker_defaults()["heartbeat_s"] *= scale
 
@@ -33,5 +34,5 @@ def worker_defaults() -> dict[str, Any]:
 
 def slow_looks() -> None:
     """Nobody looks by himself any more: what happens now happens because of a hint."""
-    sweeper.LOOK_S = ticker.LOOK_S = dispatcher.RELIST_S = dispatcher.STEAL_S = HOUR_S
+    sweeper.LOOK_S = ticker.LOOK_S = ticker.REST_S = dispatcher.RELIST_S = dispatcher.STEAL_S = HOUR_S
     handle._SLOW_LOOK_S = HOUR_S

@@ -26,7 +26,7 @@ class Running:
 
     def __init__(self, app: "App", settings: RunSettings, labels: frozenset[str], resources: Resources | None) -> None:
         self._app = app
-        self.node = Node(app.store, keep_s=settings.keep_s, keep_failed_s=settings.keep_failed_s)
+        self.node = Node(app.store, keep_s=settings.keep_s, keep_failed_s=settings.keep_failed_s, leave=self.stop)
         self.worker = Worker(
             app.registry,
             self.node.desk,
@@ -59,6 +59,7 @@ class Running:
     def stop(self) -> None:
         """May be called again: the first call began the drain, and it goes on."""
         if self._stopping is None:
+            self.node.drain()
             self._stopping = self._loop.create_task(self.worker.stop())
 
     def _handle_signals(self) -> list[int]:

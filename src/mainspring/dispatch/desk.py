@@ -52,6 +52,7 @@ class Desk:
         self._settle = settle
         self._wake = wake
         self._places: dict[bytes, Place] = {}
+        self._unended: list[bytes] = []  # sessions that are over here and not yet in the store
         self._watchers: list[asyncio.Future[None]] = []
         self.dispatcher: Dispatcher  # set by the node: the two need each other
 
@@ -108,15 +109,18 @@ class Desk:
             return ReportReply(rejected=rejected)
         if report.running:
             await self._store.mark_running(report.running)
-        return ReportReply(cancel=await self._store.list_cancelling(session))
+        return ReportReply(cancel=await self._store.list_cancelling(session) if place.live else [])
 
     async def end(self, session: bytes) -> None:
         """The worker leaves, and hands back what it has not reported."""
         place = self._places.pop(session, None)
         if place is not None:
             self._forget(session, place)
-            await self._hand_back(session, list(place.live.values()))
-            await self._store.end_sessions([session])
+            try:
+                await self._hand_back(session, list(place.live.values()))
+            finally:
+                self._unended.append(session)  # where this or that fails, `end_silent` does it
+            await self._end_sessions()
 
     async def tell_cancels(self) -> None:
         """Pass on the cancel requests for jobs that are live here; one that no worker has pulled ends at once."""
@@ -141,9 +145,15 @@ class Desk:
         silent = [session for session, place in self._places.items() if place.seen_s < late_s]
         for session in silent:
             self._forget(session, self._places.pop(session))
-        if silent:
-            await self._store.end_sessions(silent)
-        return silent
+        self._unended += silent
+        return await self._end_sessions()
+
+    async def _end_sessions(self) -> list[bytes]:
+        ended = tuple(self._unended)
+        if ended:
+            await self._store.end_sessions(ended)
+            self._unended = [session for session in self._unended if session not in ended]
+        return list(ended)
 
     async def wait_pulling(self) -> None:
         """Until a worker has asked for work."""

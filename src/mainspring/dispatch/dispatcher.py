@@ -53,8 +53,12 @@ class Dispatcher:
         self._hinted: dict[Stream, Micros] = {}
         self._configured = False
         self._relist_at_s = 0.0
+        self._idle = False  # workers have room, and there is nothing for them here
         self._steal_at_s = 0.0
-        self._foreign: dict[Stream, Micros] = {}
+        self._foreign: dict[
+            Stream, tuple[Micros, float]
+        ] = {}  # the head of others' streams, and since when it lies there
+        self.closed = False
         self._budget: dict[LimitKey, int] = {}
         self._options: dict[bytes, Options] = {}
 
@@ -65,18 +69,20 @@ class Dispatcher:
             await self._configure()
         if now_s >= self._relist_at_s:
             self._relist_at_s = now_s + RELIST_S
-            self._see(await self._store.list_streams(sorted(self._owned)))
+            await self._list_streams(now_s, self._all if self._idle else self._owned)
             self._reopen(state for state in self.lanes.known.values() if state.held_until == -1)
         await self._take_hints()
-        capacity = self.matcher.capacity()
+        capacity = self._capacity()
         if capacity:
             await self._read_wanted()
             chosen = self._choose(min(capacity, ROUND), now_s)
             if chosen:
+                self._idle = False
                 await self._assign(chosen)
                 return 0
-            if len(self._owned) < len(self._all) and now_s >= self._steal_at_s:
-                await self._steal(now_s)
+        self._idle = capacity > 0 and len(self._owned) < len(self._all)
+        if self._idle and now_s >= self._steal_at_s:
+            await self._list_streams(now_s, [p for p in self._all if p not in self._owned])
         return self._rest_s(now_s)
 
     def own(self, partitions: Iterable[int]) -> None:
@@ -84,12 +90,17 @@ class Dispatcher:
         self._owned = frozenset(partitions)
         self._relist_at_s = 0.0
 
+    def close(self) -> None:
+        """Assign nothing more: this node is about to leave."""
+        self.closed = True
+
     def hear(self, hint: Hint) -> None:
         """A hint has come; the caller wakes the service."""
         if hint.topic == "ready":
             if not hint.streams:
                 self._relist_at_s = 0.0
             self._see((p, b, lane, rank) for p, b, lane, rank in hint.streams if p in self._owned)
+            self._see_foreign([stream for stream in hint.streams if stream[0] not in self._owned])
         elif hint.topic == "queue":
             self._configured = False
         elif hint.topic == "settled":
@@ -115,9 +126,25 @@ class Dispatcher:
             key = (partition, band, lane)
             self._hinted[key] = min(rank, self._hinted.get(key, rank))
 
+    def _see_foreign(self, streams: list[tuple[int, int, int, Micros]]) -> None:
+        """Others' partitions have jobs: look in a while whether they still lie there."""
+        if not streams:
+            return
+        now_s = time.monotonic()
+        self._steal_at_s = min(self._steal_at_s, now_s + STEAL_S)
+        if self._idle:  # who is busy looks when he is not any more, and counts from then
+            for partition, band, lane, rank in streams:
+                key = (partition, band, lane)
+                if key not in self._foreign or rank < self._foreign[key][0]:
+                    self._foreign[key] = (rank, now_s)
+
+    def _capacity(self) -> int:
+        return 0 if self.closed else self.matcher.capacity()
+
     async def _configure(self) -> None:
         """Pauses, limits and workers as they are now; every lane is looked at again."""
         self._configured = True
+        self._steal_at_s = 0.0
         self.lanes.configure(await self._store.list_queues(), await self._store.list_limits())
         now = self._clock.now()
         for state in self.lanes.known.values():
@@ -277,12 +304,26 @@ class Dispatcher:
             parked, state.parked = state.parked, {}
             self._see((*stream, rank) for stream, rank in parked.items())
 
-    async def _steal(self, now_s: float) -> None:
-        """Idle here: take from others' partitions what has not moved since the last look."""
-        self._steal_at_s = now_s + STEAL_S
-        seen = await self._store.list_streams([p for p in self._all if p not in self._owned])
-        before, self._foreign = self._foreign, {(p, b, lane): rank for p, b, lane, rank in seen}
-        self._see((*stream, rank) for stream, rank in self._foreign.items() if before.get(stream) == rank)
+    async def _list_streams(self, now_s: float, partitions: Iterable[int]) -> None:
+        """See every stream of these partitions. Of others' partitions, which are listed only when there is nothing to do here,
+        take what has not moved for a while."""
+        wanted = sorted(partitions)
+        listed = await self._store.list_streams(wanted) if wanted else []
+        self._see(stream for stream in listed if stream[0] in self._owned)
+        if not self._owned.issuperset(wanted):
+            self._compare({(p, b, lane): rank for p, b, lane, rank in listed if p not in self._owned}, now_s)
+
+    def _compare(self, heads: dict[Stream, Micros], now_s: float) -> None:
+        """Others' streams as they are now, with what was known of them."""
+        known = self._foreign
+        heard_since = {stream: head for stream, head in known.items() if head[1] > now_s}
+        self._foreign = heard_since
+        for stream, rank in heads.items():
+            head = known.get(stream)
+            self._foreign[stream] = head if head is not None and head[0] == rank else (rank, now_s)
+        due_at_s = {stream: since_s + STEAL_S for stream, (_, since_s) in self._foreign.items()}
+        self._see((*stream, self._foreign[stream][0]) for stream, at_s in due_at_s.items() if at_s <= now_s)
+        self._steal_at_s = min((at_s for at_s in due_at_s.values() if at_s > now_s), default=float("inf"))
 
     def _rest_s(self, now_s: float) -> float:
         if self._hinted:
@@ -291,7 +332,7 @@ class Dispatcher:
         opening = self.lanes.next_opening()
         if opening is not None:
             rest_s = min(rest_s, (opening - self._clock.now()) / SECOND)
-        if len(self._owned) < len(self._all) and self.matcher.capacity():
+        if self._idle:
             rest_s = min(rest_s, self._steal_at_s - now_s)
         return max(rest_s, 0.001)
 

@@ -27,7 +27,8 @@ class Hint(Struct, frozen=True, array_like=True, omit_defaults=True):
     """Something that other parts, perhaps in other processes, should look at now.
 
     topic: "ready" (a stream has jobs from `at` = rank on), "timer" (`at` = earliest due time), "settled" (jobs ended),
-    "cancel" (a running job was asked to stop), "schedule", "queue" (definitions changed), "node" (a node was asked to leave).
+    "cancel" (a running job was asked to stop), "schedule", "queue" (definitions changed), "node" (one came, went, was asked to
+    leave, can do more or less than before, or let partitions go).
     """
 
     topic: str

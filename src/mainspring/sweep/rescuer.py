@@ -1,7 +1,9 @@
 """The rescuer: attempts that died with their worker become pending again.
 
 Sessions end in two ways: their node's lease ran out (see `ownership`), or their worker was silent for a lease while this node
-was there to hear it. Time in which the node itself stood still does not count against a worker.
+was there to hear it. Time in which the node itself stood still does not count against a worker. The store is asked only when a
+session has ended so, here or with another node; a node that ends sessions and dies is itself missed by the others, who then
+rescue in its place.
 """
 
 import time
@@ -11,7 +13,8 @@ from mainspring.runtime.gauges import Gauges
 from mainspring.store.contract import Attempts
 from mainspring.sweep.ownership import LEASE_S
 
-LOOK_S = 1.0
+LOOK_S = 1.0  # for silent workers, in memory
+SLOW_LOOK_S = 60.0
 BATCH = 500
 
 
@@ -25,12 +28,30 @@ class Rescuer:
         self._gauges = gauges
         self._end_silent = end_silent
         self._looked_s = time.monotonic()
+        self._rescue_at_s = 0.0
+
+    def look(self) -> None:
+        """Sessions may have ended; the caller wakes the service."""
+        self._rescue_at_s = 0.0
 
     async def run_once(self) -> float:
         now_s = time.monotonic()
         stood_still_s = max(0.0, now_s - self._looked_s - 2 * LOOK_S)
         self._looked_s = now_s
-        await self._end_silent(LEASE_S + stood_still_s)
-        rescued = await self._store.rescue_attempts(BATCH)
+        if await self._end_silent(LEASE_S + stood_still_s):
+            self.look()
+        if now_s < self._rescue_at_s:
+            return LOOK_S
+        self._rescue_at_s = now_s + SLOW_LOOK_S
+        return 0 if await self._rescue() == BATCH else LOOK_S
+
+    async def _rescue(self) -> int:
+        try:
+            rescued = await self._store.rescue_attempts(BATCH)
+        except BaseException:
+            self.look()
+            raise
+        if rescued == BATCH:
+            self.look()
         self._gauges.rescued += rescued
-        return 0 if rescued == BATCH else LOOK_S
+        return rescued

@@ -21,7 +21,8 @@ from mainspring.runtime.clock import Clock
 from mainspring.runtime.gauges import Gauges
 from mainspring.store.contract import Firing, Hint, MissedRecord, ScheduleRecord, Schedules
 
-LOOK_S = 10.0
+LOOK_S = 30.0
+REST_S = 10.0  # never long: the clock may be set meanwhile
 BATCH = 200
 
 
@@ -71,7 +72,7 @@ class Ticker:
 
     def _rest_s(self) -> float:
         until = self._look_at if self.next_at is None else min(self.next_at, self._look_at)
-        return min(LOOK_S, max(0.0, (until - self._clock.now()) / SECOND))  # never long: the clock may be set meanwhile
+        return min(REST_S, max(0.0, (until - self._clock.now()) / SECOND))
 
 
 def fire(record: ScheduleRecord, now: Micros) -> Firing:

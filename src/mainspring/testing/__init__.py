@@ -81,6 +81,7 @@ class ManualNode:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.node.drain()
         await self._worker.stop()
         await self._working
         await self._close()

@@ -7,8 +7,10 @@ import pytest
 
 from dispatch.floor import Floor, dispatch, open_floor
 from mainspring.core.job import Limit
+from mainspring.dispatch.dispatcher import STEAL_S
 from mainspring.dispatch.matcher import RESERVE_AFTER_S
-from mainspring.errors import SessionEndedError
+from mainspring.errors import SessionEndedError, StoreUnavailableError
+from mainspring.node import Node
 from mainspring.store.contract import Assigned, Hint, Pick
 from mainspring.wire import Outcome, OutcomeType, Report
 
@@ -261,16 +263,68 @@ async def test_i13_limit_keys_count_apart(floor: Floor) -> None:
 # --- other nodes
 
 
-async def test_an_idle_node_takes_what_another_node_leaves_lying(floor: Floor) -> None:
+async def two_nodes(floor: Floor) -> Node:
+    """Another node that owns half of the partitions."""
     other = await floor.join("second")
-    await floor.node.ownership.run_once()
-    await other.ownership.run_once()
-    assert other.ownership.partitions
+    await floor.node.ownership.look()
+    await other.ownership.look()
+    assert len(other.ownership.partitions) == len(floor.everywhere) // 2
+    return other
+
+
+async def test_an_idle_node_takes_what_another_node_leaves_lying(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("mainspring.dispatch.dispatcher.time.monotonic", lambda: now[0])
+    other = await two_nodes(floor)
     worker = await floor.worker(floor.node)
+    assert await worker.jobs() == []
     job = await floor.submit_in(other.ownership.partitions[0])
-    assert await worker.jobs() == []  # it may just have come: its owner has a moment
-    floor.node.dispatcher._steal_at_s = 0.0
+    now[0] += STEAL_S / 2
+    assert await worker.jobs() == []  # its owner has a moment
+    now[0] += STEAL_S / 2
     assert await worker.jobs() == [job]
+
+
+async def test_what_moves_in_the_partitions_of_others_is_left_to_them(
+    floor: Floor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr("mainspring.dispatch.dispatcher.time.monotonic", lambda: now[0])
+    other = await two_nodes(floor)
+    worker, elsewhere = await floor.worker(floor.node), await floor.session(other.id)
+    jobs = []
+    for _ in range(4):
+        jobs.append(await floor.submit_in(other.ownership.partitions[0]))
+        floor.clock.advance(1)
+    for job in jobs[:3]:
+        now[0] += STEAL_S / 2
+        assert await worker.jobs() == []
+        await floor.assign(elsewhere, [job])
+    for _ in range(2):
+        now[0] += STEAL_S
+        taken = await worker.jobs()
+    assert taken == jobs[3:]
+
+
+async def test_a_worker_that_comes_finds_what_has_long_been_lying_elsewhere(
+    floor: Floor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr("mainspring.dispatch.dispatcher.time.monotonic", lambda: now[0])
+    other = await two_nodes(floor)
+    job = await floor.submit_in(other.ownership.partitions[0])
+    now[0] += 100 * STEAL_S
+    worker = await floor.worker(floor.node)
+    assert await worker.jobs() == []
+    now[0] += STEAL_S
+    assert await worker.jobs() == [job]
+
+
+async def test_a_node_that_is_about_to_leave_assigns_nothing(floor: Floor) -> None:
+    worker = await floor.worker()
+    await floor.submit_one()
+    floor.node.drain()
+    assert await worker.jobs() == []
 
 
 async def test_a_hint_for_a_partition_of_another_node_is_not_followed(floor: Floor) -> None:
@@ -334,3 +388,19 @@ async def test_a_silent_worker_is_ended_and_its_jobs_rescued(floor: Floor) -> No
     await floor.node.rescuer.run_once()
     record = await floor.record(job)
     assert (record.state, record.losses) == ("pending", 1)
+
+
+async def test_a_session_that_could_not_be_ended_is_ended_later(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = await floor.worker()
+    job = await floor.submit_one()
+    assert await worker.jobs(1) == [job]
+
+    async def refuse(sessions: Sequence[bytes]) -> None:
+        raise StoreUnavailableError("no connection")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(floor.store, "end_sessions", refuse)
+        with pytest.raises(StoreUnavailableError):
+            await floor.node.desk.end_silent(-1.0)
+    await floor.node.rescuer.run_once()
+    assert (await floor.record(job)).losses == 1

@@ -186,7 +186,7 @@ async def test_i7_the_rescuer_takes_the_jobs_of_dead_nodes(floor: Floor) -> None
     job = await floor.started(await floor.session(dead))
     floor.clock.advance(LEASE_S - 1)
     floor.store.renew_lease(floor.node.id, LEASE_S, lambda _: None)
-    await floor.node.ownership.run_once()
+    await floor.node.ownership.look()
     await floor.node.rescuer.run_once()
     assert await floor.state(job) == "assigned"
     floor.clock.advance(2)
@@ -258,33 +258,34 @@ async def test_a_node_that_joins_gets_its_share_and_one_that_dies_leaves_it(floo
     assert floor.node.ownership.partitions == list(floor.everywhere)
     other = await floor.join("second")
     for node in (floor.node, other, floor.node, other):
-        await node.ownership.run_once()
+        await node.ownership.look()
     shares = [set(node.ownership.partitions) for node in (floor.node, other)]
     assert shares[0] | shares[1] == set(floor.everywhere)
     assert shares[0] & shares[1] == set()
     floor.clock.advance(LEASE_S + 1)
     floor.store.renew_lease(floor.node.id, LEASE_S, lambda _: None)
     await floor.submit_one()  # the renewal before it is done
-    await floor.node.ownership.run_once()
+    await floor.node.ownership.look()
     assert len(await floor.store.list_nodes()) == 2, "a lease that ran out is not enough: a clock may have jumped"
     floor.node.ownership._monotonic = lambda: time.monotonic() + LEASE_S
-    await floor.node.ownership.run_once()
+    await floor.node.ownership.look()
     assert floor.node.ownership.partitions == list(floor.everywhere)
     assert [node.id for node in await floor.store.list_nodes()] == [floor.node.id]
 
 
 async def test_a_heartbeat_renews_and_says_once_that_the_node_was_ended(floor: Floor) -> None:
-    lost: list[None] = []
-    heartbeat = Heartbeat(floor.store, floor.node.id, lambda: lost.append(None))
+    lost, renewed = [], []
+    heartbeat = Heartbeat(floor.store, floor.node.id, lambda: lost.append(None), lambda: renewed.append(None))
     floor.clock.advance(LEASE_S - 1)
     heartbeat.beat()
     await floor.submit_one()  # the renewal before it is done
+    assert (len(renewed), lost) == (1, [])
     assert (await floor.store.list_nodes())[0].lease_until == floor.clock.now() + int(LEASE_S * SECOND)
     await floor.store.end_nodes({floor.node.id: None})
     heartbeat.beat()
     heartbeat.beat()
     await floor.submit_one()
-    assert lost == [None]
+    assert (len(renewed), lost) == (1, [None])
 
 
 async def test_a_heartbeat_thread_ends_when_it_is_stopped(floor: Floor) -> None:

@@ -88,7 +88,7 @@ def _insert_rows(tx: Tx, batch: NewJobs, values: list[bytes]) -> None:
             tx.due(due_at)
         else:
             tx.execute(Q["insert_ready"], place)
-            _hint_ready(tx, t, values, rank)
+            _hint_ready(tx, t, values, rank + 1)
     if options.start_by is not None:
         rows = [(partition_of(value, tx.partitions), options.start_by, value[:16]) for value in values]
         tx.connection.executemany(Q["insert_expiry"], rows)

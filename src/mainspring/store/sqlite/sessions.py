@@ -17,6 +17,7 @@ _decode_info = json.Decoder(WorkerInfo).decode
 
 def insert_node(tx: Tx, node: bytes, name: str, lease_s: float) -> None:
     tx.execute(Q["insert_node"], (node, name, tx.now, tx.now + seconds(lease_s)))
+    tx.topics.add("node")
 
 
 def renew_lease(tx: Tx, node: bytes, lease_s: float) -> bool:
@@ -32,11 +33,13 @@ def end_nodes(tx: Tx, leases: Mapping[bytes, Micros | None]) -> int:
             ended += 1
             tx.execute(Q["end_node_sessions"], (tx.now, node))
             tx.execute(Q["free_partitions"], (node,))
+            tx.topics.add("node")
     return ended
 
 
 def claim_partitions(tx: Tx, node: bytes, capacity: int) -> list[int]:
     tx.execute(Q["set_capacity"], (capacity, node))
+    changed = tx.connection.changes() > 0
     owners = dict(tx.execute(Q["read_partitions"]).fetchall())
     nodes = {record.id: record.capacity for record in list_nodes(tx.connection) if not record.draining}
     take, leave = fair_share(owners, nodes, node)
@@ -44,6 +47,8 @@ def claim_partitions(tx: Tx, node: bytes, capacity: int) -> list[int]:
         tx.execute(Q["own_partition"], (number, node))
     for number in leave:
         tx.execute(Q["own_partition"], (number, None))
+    if changed or leave:
+        tx.topics.add("node")
     return sorted({n for n, owner in owners.items() if owner == node} - set(leave) | set(take))
 
 
@@ -60,7 +65,8 @@ def drain_nodes(tx: Tx, nodes: Sequence[bytes]) -> int:
     for node in nodes:
         tx.execute(Q["drain_node"], (node,))
         drained += tx.connection.changes()
-    tx.topics.add("node")
+    if drained:
+        tx.topics.add("node")
     return drained
 
 
