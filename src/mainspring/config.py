@@ -1,6 +1,8 @@
 """Settings of a process, each from an argument, else its environment variable, else its default.
 
 store            MAINSPRING_STORE           sqlite:///mainspring.db
+schema           MAINSPRING_SCHEMA          mainspring   PostgreSQL: the schema that holds our tables
+listen_url       MAINSPRING_LISTEN_URL      none    PostgreSQL behind a pooler: a direct connection for wake-ups
 slots            MAINSPRING_SLOTS           100     jobs that one worker runs at once
 grace            MAINSPRING_GRACE           30s     for running jobs when the process is asked to stop
 retention        MAINSPRING_RETENTION       7d      how long completed and cancelled jobs are kept
@@ -8,6 +10,7 @@ failed_retention MAINSPRING_FAILED_RETENTION 30d    how long failed ones are
 """
 
 import os
+import re
 from collections.abc import Mapping
 
 from msgspec import Struct
@@ -15,10 +18,15 @@ from msgspec import Struct
 from mainspring.core.duration import parse_duration
 from mainspring.core.options import Duration
 from mainspring.errors import InvalidError
+from mainspring.store.opening import DEFAULT_SCHEMA, StoreSettings
+from mainspring.store.url import is_postgres, parse_url
 
 DEFAULT_STORE = "sqlite:///mainspring.db"
 DEFAULT_SLOTS = 100
 MAX_SLOTS = 100_000
+
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+_NOT_OURS = ("public", "information_schema")
 
 
 class RunSettings(Struct, frozen=True):
@@ -30,10 +38,46 @@ class RunSettings(Struct, frozen=True):
     keep_failed_s: float
 
 
-def store_url(given: str | None, environ: Mapping[str, str] = os.environ) -> str:
-    url = given if given is not None else environ.get("MAINSPRING_STORE", DEFAULT_STORE)
-    if not isinstance(url, str) or not url.startswith("sqlite:///"):
-        raise InvalidError("store", f"{url!r} is not a store; use sqlite:///FILE, for example {DEFAULT_STORE}")
+def store_settings(
+    store: str | None = None,
+    *,
+    schema: str | None = None,
+    listen_url: str | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> StoreSettings:
+    """Which store, and how to reach it. What would have no effect is refused: somebody meant something by it."""
+    url = parse_url("store", store if store is not None else environ.get("MAINSPRING_STORE", DEFAULT_STORE))
+    if not is_postgres(url):
+        _refuse_without_postgres(schema, listen_url, environ)
+        return StoreSettings(url)
+    direct = listen_url if listen_url is not None else environ.get("MAINSPRING_LISTEN_URL")
+    name = schema if schema is not None else environ.get("MAINSPRING_SCHEMA", DEFAULT_SCHEMA)
+    return StoreSettings(url, _schema(name), None if direct is None else _listen_url(direct))
+
+
+def _refuse_without_postgres(schema: str | None, listen_url: str | None, environ: Mapping[str, str]) -> None:
+    for field, given in (("schema", schema), ("listen_url", listen_url)):
+        if given is not None:
+            raise InvalidError(field, "has no effect on a SQLite store: leave it out, or name a PostgreSQL store")
+        if (variable := f"MAINSPRING_{field.upper()}") in environ:
+            raise InvalidError(variable, "has no effect on a SQLite store: unset it, or name a PostgreSQL store")
+
+
+def _schema(name: object) -> str:
+    if not isinstance(name, str) or not _SCHEMA.fullmatch(name):
+        raise InvalidError(
+            "schema",
+            f"{name!r} is not a name: expected up to 40 lower-case letters, digits and _, not starting with a digit",
+        )
+    if name in _NOT_OURS or name.startswith("pg_"):
+        raise InvalidError("schema", f"{name!r} belongs to others: Mainspring keeps its tables in a schema of its own")
+    return name
+
+
+def _listen_url(given: object) -> str:
+    url = parse_url("listen_url", given)
+    if not is_postgres(url):
+        raise InvalidError("listen_url", "expected a PostgreSQL URL: a direct connection to the same database")
     return url
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from mainspring.dispatch.canceller import Canceller
 from mainspring.dispatch.desk import Desk
 from mainspring.dispatch.dispatcher import Dispatcher
-from mainspring.errors import StoreError
+from mainspring.errors import StoreError, StoreUnavailableError
 from mainspring.runtime.gauges import Gauges
 from mainspring.runtime.log import get_logger
 from mainspring.runtime.service import Service
@@ -115,9 +115,12 @@ class Node:
         if self._telling is not None:
             await self._telling
         self._unsubscribe()
-        await self.store.end_nodes({self.id: None})
-        self.rescuer.look()
-        await self.rescuer.run_once()
+        try:
+            await self.store.end_nodes({self.id: None})
+            self.rescuer.look()
+            await self.rescuer.run_once()
+        except StoreUnavailableError as error:
+            _log.warning("left without a word: others take over when the lease has run out", error=str(error))
 
     async def tick(self) -> None:
         """Everything that is due, once, in the order of the flow: for tests with a manual clock."""

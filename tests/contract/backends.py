@@ -1,16 +1,24 @@
 """The stores under test. A backend opens stores on one database of its own and shows the rows of its tables."""
 
+import secrets
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+import psycopg
 import pytest
+from psycopg.adapt import Buffer, Loader
+from psycopg.pq import Format
 
 from mainspring.runtime.clock import Clock
 from mainspring.store.contract import Store
+from mainspring.store.postgres import PostgresStore
 from mainspring.store.sqlite import SqliteStore
+from postgres.pooler import Pooler
+from postgres.server import Server
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
@@ -42,17 +50,71 @@ class SqliteBackend:
         return [tuple(row) for row in store._reader.execute(sql).fetchall()]
 
 
+class PostgresBackend:
+    """A schema of a database. Stores connect by `url`, perhaps through a pooler; rows are read around it."""
+
+    def __init__(self, server_url: str, url: str) -> None:
+        self.url = url
+        self.schema = f"test_{secrets.token_hex(6)}"
+        self._server_url = server_url
+        self._reader = psycopg.connect(server_url, autocommit=True, options=f"-c search_path={self.schema}")
+        self._reader.adapters.register_loader("uuid", _IdLoader)
+
+    async def open(self, clock: Clock) -> PostgresStore:
+        listen_url = None if self.url == self._server_url else self._server_url
+        return await PostgresStore.open(self.url, schema=self.schema, listen_url=listen_url, clock=clock)
+
+    def rows(self, store: Store, sql: str) -> list[tuple[Any, ...]]:
+        return self._reader.execute(sql.encode(), binary=True).fetchall()
+
+    def drop(self) -> None:
+        self._reader.execute("set client_min_messages = warning")
+        self._reader.execute(f"drop schema if exists {self.schema} cascade".encode())
+        self._reader.close()
+
+
+class _IdLoader(Loader):
+    """Ids are bytes, as in every store."""
+
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> bytes:
+        return bytes(data)
+
+
 @contextmanager
 def fresh_file() -> Iterator[SqliteBackend]:
     with tempfile.TemporaryDirectory(dir=MEMORY, prefix="mainspring-") as name:
         yield SqliteBackend(Path(name))
 
 
+@contextmanager
+def fresh_schema(server_url: str, url: str) -> Iterator[PostgresBackend]:
+    backend = PostgresBackend(server_url, url)
+    try:
+        yield backend
+    finally:
+        backend.drop()
+
+
 def _sqlite(request: pytest.FixtureRequest) -> Fresh:
     return fresh_file
+
+
+def _postgres(request: pytest.FixtureRequest) -> Fresh:
+    server: Server = request.getfixturevalue("postgres")
+    return partial(fresh_schema, server.url, server.url)
+
+
+def _pgbouncer(request: pytest.FixtureRequest) -> Fresh:
+    server: Server = request.getfixturevalue("postgres")
+    pooler: Pooler = request.getfixturevalue("pooler")
+    return partial(fresh_schema, server.url, pooler.url)
 
 
 # By name, how to get fresh databases. Servers are started for the tests that ask for them, not before.
 BACKENDS: dict[str, Callable[[pytest.FixtureRequest], Fresh]] = {
     "sqlite": _sqlite,
+    "postgres": _postgres,
+    "pgbouncer": _pgbouncer,
 }

@@ -4,7 +4,8 @@ import threading
 
 import pytest
 
-from contract.scene import LEASE_S, START, Scene
+from contract.scene import LEASE_S, START, Heard, Scene
+from mainspring.core.partition import shares
 from mainspring.core.timer import SECOND
 from mainspring.errors import StoreError
 from mainspring.wire import WorkerInfo
@@ -109,3 +110,92 @@ async def test_nodes_share_the_partitions_and_only_shares_move(scene: Scene) -> 
     assert owned[0] | owned[1] == everything
     assert owned[0] & owned[1] == set()
     assert third <= owned[1]
+
+
+async def settle_shares(scene: Scene, capacities: dict[bytes, int]) -> dict[bytes, list[int]]:
+    """Every node claims in turn until nothing moves."""
+    owned: dict[bytes, list[int]] = {}
+    for _ in range(4):
+        before = dict(owned)
+        for node, capacity in capacities.items():
+            owned[node] = await scene.store.claim_partitions(node, capacity)
+        if owned == before:
+            break
+    assert sorted(number for numbers in owned.values() for number in numbers) == list(scene.everywhere)
+    return owned
+
+
+async def test_partitions_are_shared_by_capacity(scene: Scene) -> None:
+    capacities = {await scene.new_node(b"small"): 10, await scene.new_node(b"large"): 30}
+    owned = await settle_shares(scene, capacities)
+    assert {node: len(numbers) for node, numbers in owned.items()} == shares(len(scene.everywhere), capacities)
+    records = {record.id: record for record in await scene.store.list_nodes()}
+    assert {node: record.capacity for node, record in records.items()} == capacities
+    assert {node: record.partitions for node, record in records.items()} == {n: len(p) for n, p in owned.items()}
+
+
+async def test_a_capacity_that_changes_moves_the_difference_and_no_more(scene: Scene) -> None:
+    one, two = await scene.new_node(b"1"), await scene.new_node(b"2")
+    before = await settle_shares(scene, {one: 10, two: 10})
+    after = await settle_shares(scene, {one: 10, two: 70})
+    assert set(after[one]) < set(before[one])
+    assert set(before[two]) < set(after[two])
+    assert {node: len(p) for node, p in after.items()} == shares(len(scene.everywhere), {one: 10, two: 70})
+    assert await settle_shares(scene, {one: 10, two: 70}) == after
+
+
+async def test_a_node_that_can_run_nothing_still_has_a_share(scene: Scene) -> None:
+    """Its timers must ripen, wherever the jobs then run."""
+    only = await scene.new_node()
+    assert await scene.store.claim_partitions(only, 0) == list(scene.everywhere)
+    assert (await scene.store.list_nodes())[0].capacity == 0
+
+
+async def test_a_node_that_drains_has_no_share_and_the_others_take_it(scene: Scene) -> None:
+    one, two = await scene.new_node(b"1"), await scene.new_node(b"2")
+    await settle_shares(scene, {one: 1, two: 1})
+    assert await scene.store.drain_nodes([one, b"nobody"]) == 1
+    assert [record.draining for record in await scene.store.list_nodes()] == [True, False]
+    # The other one need not wait until it has let go.
+    assert await scene.store.claim_partitions(two, 1) == list(scene.everywhere)
+    assert await scene.store.claim_partitions(one, 1) == []
+    assert await renewed(scene, one), "it lives on until it has finished"
+    assert await scene.store.end_nodes({one: None}) == 1
+    assert await scene.store.drain_nodes([one]) == 0
+
+
+async def test_a_node_that_drains_alone_lets_everything_go(scene: Scene) -> None:
+    one = await scene.new_node(b"1")
+    await scene.store.claim_partitions(one, 1)
+    await scene.store.drain_nodes([one])
+    assert await scene.store.claim_partitions(one, 1) == []
+    assert scene.rows("select count(*) from partition where node is not null") == [(0,)]
+    two = await scene.new_node(b"2")
+    assert await scene.store.claim_partitions(two, 1) == list(scene.everywhere)
+
+
+async def test_changes_of_nodes_and_shares_are_told_and_nothing_else_is(scene: Scene) -> None:
+    heard = Heard(scene.store)
+    one = await scene.new_node(b"1")
+    assert len(heard.take("node")) == 1
+    await scene.store.claim_partitions(one, 1)
+    assert heard.take("node") == [], "what was free before concerns nobody"
+    await scene.store.claim_partitions(one, 5)
+    assert len(heard.take("node")) == 1
+    await scene.store.claim_partitions(one, 5)
+    assert heard.take("node") == []
+    two = await scene.new_node(b"2")
+    heard.hints.clear()
+    await scene.store.claim_partitions(one, 5)
+    assert len(heard.take("node")) == 1, "there is something to take"
+    await scene.store.claim_partitions(two, 1)
+    heard.hints.clear()
+    assert await renewed(scene, one)
+    assert await scene.store.drain_nodes([b"nobody"]) == 0
+    assert heard.take("node") == []
+    await scene.store.drain_nodes([one])
+    assert len(heard.take("node")) == 1
+    await scene.store.end_nodes({one: None})
+    assert len(heard.take("node")) == 1
+    await scene.store.end_nodes({one: None})
+    assert heard.take("node") == []

@@ -147,9 +147,8 @@ class Caller:
         await self.store.mark_running([(job, attempt) for _, job, attempt in self.storm.live[-5:]])
 
     async def lose_session(self) -> None:
-        place = self.random.randrange(len(self.storm.sessions))
-        lost = self.storm.sessions[place]
-        self.storm.sessions[place] = await self.storm.scene.session()
+        place, new = self.random.randrange(len(self.storm.sessions)), await self.storm.scene.session()
+        lost, self.storm.sessions[place] = self.storm.sessions[place], new
         await self.store.end_sessions([lost])
 
     async def rescue(self) -> None:

@@ -5,6 +5,6 @@ import pytest
 from contract.backends import BACKENDS, Fresh
 
 
-@pytest.fixture(scope="session", params=["sqlite"])
+@pytest.fixture(scope="session", params=["sqlite", "postgres"])
 def fresh(request: pytest.FixtureRequest) -> Fresh:
     return BACKENDS[request.param](request)

@@ -19,7 +19,7 @@ from mainspring.app.handle import Job, Waiter
 from mainspring.app.limits import parse_limit
 from mainspring.app.running import Running
 from mainspring.app.schedules import ScheduleVerbs
-from mainspring.config import run_settings, store_url
+from mainspring.config import run_settings, store_settings
 from mainspring.core.draft import Draft
 from mainspring.core.job import DEFAULT_TENANT, Limit, Resources
 from mainspring.core.options import (
@@ -39,8 +39,7 @@ from mainspring.execute.hooks import Hooks
 from mainspring.execute.registry import Kind, Registry
 from mainspring.runtime.clock import Clock
 from mainspring.store.contract import QueueRecord, Store
-from mainspring.store.sqlite import SqliteStore
-from mainspring.store.sqlite.database import path_of
+from mainspring.store.opening import open_store
 from mainspring.submit import Submitter
 from mainspring.sweep.ticker import Definition
 
@@ -70,10 +69,21 @@ class _JobDecorator:
 
 
 class App:
-    """One application. `store`: where jobs live, else MAINSPRING_STORE, else sqlite:///mainspring.db."""
+    """One application. `store`: where jobs live, else MAINSPRING_STORE, else sqlite:///mainspring.db.
 
-    def __init__(self, store: str | None = None, *, clock: Clock | None = None) -> None:
-        self.store_url = store_url(store)
+    For postgresql:// stores: `schema` (else MAINSPRING_SCHEMA, else mainspring) holds the tables; `listen_url` (else
+    MAINSPRING_LISTEN_URL) is a direct connection for wake-ups, where `store` leads through a pooler.
+    """
+
+    def __init__(
+        self,
+        store: str | None = None,
+        *,
+        schema: str | None = None,
+        listen_url: str | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.store_settings = store_settings(store, schema=schema, listen_url=listen_url)
         self.registry = Registry()
         self.hooks = Hooks()
         self.clock = clock
@@ -192,7 +202,7 @@ class App:
                 "the app is open in another event loop: `async with app` and `app.sync` exclude each other"
             )
         if self._opened == 0:
-            self._store = store = await SqliteStore.open(path_of(self.store_url), self.clock)
+            self._store = store = await open_store(self.store_settings, self.clock)
             self.waiter = Waiter(store)
             store.subscribe(self.waiter.hear)
             self._submitter = Submitter(store, store.clock)

@@ -15,7 +15,6 @@ from mainspring.cli.documents import job_summary, raw
 from mainspring.cli.eventview import event_line
 from mainspring.cli.failures import AppError
 from mainspring.cli.logs import configure_logs
-from mainspring.cli.opening import store_path
 from mainspring.cli.options import AppStoreUrl, AsJson
 from mainspring.cli.output import Output, fields, text
 from mainspring.cli.watching import Event, Watcher
@@ -24,6 +23,8 @@ from mainspring.cli.worker import Slots, application
 from mainspring.config import DEFAULT_STORE, run_settings
 from mainspring.core.timer import from_micros
 from mainspring.runtime.loop import new_event_loop
+from mainspring.store.opening import StoreSettings
+from mainspring.store.url import shown_url
 
 _NO_TARGET = (
     "say which application to run, such as `mainspring dev tasks:app` for `app = App()` in tasks.py; "
@@ -83,16 +84,16 @@ async def _watch(watcher: Watcher) -> None:
 
 
 def _greet(app: App, target: str, output: Output) -> None:
-    path = store_path(app.store_url)
+    place = app.store_settings.place
     kinds, _, schedules = app.declared
-    document = {"event": "ready", "app": target, "store": str(path), "kinds": sorted(app.registry.names())}
+    document = {"event": "ready", "app": target, "store": place, "kinds": sorted(app.registry.names())}
     known = f"{count(len(kinds), 'kind')} of job: {listed(sorted(app.registry.names()), 8)}"
     timed = f", {count(len(schedules), 'schedule')}" if schedules else ""
-    here = "" if path == store_path(DEFAULT_STORE) else f" --store {app.store_url}"
+    here = "" if place == StoreSettings(DEFAULT_STORE).place else f" --store {shown_url(app.store_settings.url)}"
     command = _command()
     hints = [
         ("application", f"{target} ({known}{timed})"),
-        ("store", str(path)),
+        ("store", place),
         ("try, elsewhere", f"{command} jobs list{here}"),
         ("", f"{command} jobs explain ID{here}"),
         ("", f"{command} queues list{here}"),

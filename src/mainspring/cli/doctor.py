@@ -8,16 +8,20 @@ import typer
 from mainspring.app import App
 from mainspring.cli.checks import FAIL, WARN, Check, check_file, check_machine
 from mainspring.cli.failures import SilentError
-from mainspring.cli.opening import perform, store_path
+from mainspring.cli.opening import perform
 from mainspring.cli.options import AsJson, StoreUrl
 from mainspring.cli.output import Output, table, text
+from mainspring.cli.postgreschecks import check_database
 from mainspring.cli.storechecks import check_store
 from mainspring.cli.words import count
+from mainspring.errors import InvalidError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-Full = Annotated[bool, typer.Option("--full", help="Check the integrity of a large store too; this may take minutes.")]
+Full = Annotated[
+    bool, typer.Option("--full", help="SQLite: check the integrity of a large store too; this may take minutes.")
+]
 
 
 def doctor(full: Full = False, store: StoreUrl = None, as_json: AsJson = False) -> None:
@@ -26,19 +30,30 @@ def doctor(full: Full = False, store: StoreUrl = None, as_json: AsJson = False) 
     Every line is ok, warn or fail, with what to do; exit code 1 if something failed.
     """
     app = App(store)
-    path = store_path(app.store_url)
-    found = [*check_machine(), *check_file(path, full=full)]
-    if not any(check.status == FAIL for check in found) and path.exists():
-        found += perform(_in_store(app))
-    document = {"store": str(path), "checks": [_document(check) for check in found], "ok": not _failed(found)}
+    if full and app.store_settings.is_postgres:
+        raise InvalidError("full", "has no effect on a PostgreSQL store: its own tools check its files")
+    found = [*check_machine(), *perform(_check(app, full=full))]
+    document = {
+        "store": app.store_settings.place,
+        "checks": [_document(check) for check in found],
+        "ok": not _failed(found),
+    }
     Output(as_json).show(document, lambda: _view(found))
     if _failed(found):
         raise SilentError
 
 
-async def _in_store(app: App) -> list[Check]:
+async def _check(app: App, *, full: bool) -> list[Check]:
+    """From the outside in: what cannot be reached is not opened."""
+    settings = app.store_settings
+    if settings.is_postgres:
+        found = [check async for check in check_database(settings)]
+    else:
+        found = list(check_file(settings.path, full=full))
+    if _failed(found):
+        return found
     async with app:
-        return await check_store(app.store)
+        return [*found, *await check_store(app.store)]
 
 
 def _document(check: Check) -> dict[str, str]:

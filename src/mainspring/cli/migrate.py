@@ -1,10 +1,10 @@
 """`mainspring migrate`: bring a store's schema up to date, ahead of the processes that use it."""
 
 from mainspring.app import App
-from mainspring.cli.opening import store_path
+from mainspring.cli.opening import perform
 from mainspring.cli.options import AsJson, StoreUrl
 from mainspring.cli.output import Output, text
-from mainspring.store.sqlite import database
+from mainspring.store.opening import migrate_store
 
 
 def migrate(store: StoreUrl = None, as_json: AsJson = False) -> None:
@@ -12,12 +12,7 @@ def migrate(store: StoreUrl = None, as_json: AsJson = False) -> None:
 
     Says which steps were applied. Opening a store does the same by itself.
     """
-    path = store_path(App(store).store_url)
-    database.refuse_network_filesystem(path)
-    connection = database.connect(path)
-    try:
-        applied = database.migrate(connection, path)
-    finally:
-        connection.close()
-    said = [f"applied {name}" for name in applied] or [f"{path} is up to date"]
-    Output(as_json).show({"store": str(path), "applied": applied}, lambda: [text(line) for line in said])
+    settings = App(store).store_settings
+    applied = perform(migrate_store(settings))
+    said = [f"applied {name}" for name in applied] or [f"{settings.place} is up to date"]
+    Output(as_json).show({"store": settings.place, "applied": applied}, lambda: [text(line) for line in said])

@@ -7,12 +7,11 @@ mistyped a name. `perform` runs a command's coroutine.
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, TypeVar
 
 from mainspring.app import App
-from mainspring.errors import InvalidError, StoreError, StoreUnavailableError
-from mainspring.store.sqlite.database import path_of
+from mainspring.errors import StoreUnavailableError
+from mainspring.store.opening import StoreSettings, has_store
 
 T = TypeVar("T")
 
@@ -26,18 +25,16 @@ def perform(work: Coroutine[Any, Any, T]) -> T:
 async def opened(url: str | None) -> AsyncIterator[App]:
     """An app without code over an existing store: everything that needs no function of the user's."""
     app = App(url)
-    path = store_path(app.store_url)
-    if not path.exists():
+    if not await has_store(app.store_settings):
         raise StoreUnavailableError(
-            f"there is no store at {path}; start one with `mainspring dev`, or name another with --store"
+            f"there is no store at {app.store_settings.place}; {how_to_make(app.store_settings)}"
         )
     async with app:
         yield app
 
 
-def store_path(url: str) -> Path:
-    """The file of a store's URL."""
-    try:
-        return path_of(url)
-    except StoreError as error:
-        raise InvalidError("store", str(error)) from None
+def how_to_make(settings: StoreSettings) -> str:
+    """What to do where there is no store."""
+    if settings.is_postgres:
+        return "make it with `mainspring migrate`, or name another with --store or MAINSPRING_SCHEMA"
+    return "start one with `mainspring dev`, or name another with --store"

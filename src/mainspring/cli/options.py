@@ -11,7 +11,8 @@ StoreUrl = Annotated[
     typer.Option(
         "--store",
         metavar="URL",
-        help="The store, such as sqlite:///jobs.db; else MAINSPRING_STORE, else sqlite:///mainspring.db.",
+        help="The store, such as sqlite:///jobs.db or postgresql://user@host/db; "
+        "else MAINSPRING_STORE, else sqlite:///mainspring.db.",
         show_default=False,
     ),
 ]

@@ -18,7 +18,7 @@ from mainspring.cli.output import Output
 from mainspring.cli.reading import encoded, read_arguments, read_moment, read_time
 from mainspring.cli.waiting import await_end, end_line, raise_unless_completed
 from mainspring.cli.words import listed
-from mainspring.config import store_url
+from mainspring.config import store_settings
 from mainspring.core.draft import Draft
 from mainspring.core.duration import parse_duration
 from mainspring.core.options import JobOptions, merged, parse_options
@@ -112,7 +112,7 @@ async def _submit(
     if target is not None:
         application = load_app(target)
         if store is not None:
-            application.store_url = store_url(store)
+            application.store_settings = store_settings(store)
         draft = _checked_draft(application, target, kind, values, options)
         async with application:
             await _hand_in(application, draft, wait, within_s, output)

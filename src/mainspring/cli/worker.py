@@ -9,9 +9,8 @@ from mainspring.app import App
 from mainspring.cli.failures import AppError
 from mainspring.cli.loading import load_app
 from mainspring.cli.logs import configure_logs
-from mainspring.cli.opening import store_path
 from mainspring.cli.options import AppStoreUrl, AsJson
-from mainspring.config import run_settings, store_url
+from mainspring.config import run_settings, store_settings
 from mainspring.core.options import parse_options
 from mainspring.runtime.log import get_logger
 from mainspring.runtime.loop import new_event_loop
@@ -51,7 +50,7 @@ def worker(
     app = application(target, store)
 
     async def work() -> None:
-        _log.info("starting", app=target, store=str(store_path(app.store_url)), kinds=sorted(app.registry.names()))
+        _log.info("starting", app=target, store=app.store_settings.place, kinds=sorted(app.registry.names()))
         await app.run(slots=slots, grace=grace, labels=label or ())
 
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
@@ -62,8 +61,7 @@ def application(target: str, store: str | None) -> App:
     """The application to run, on the store that was asked for."""
     app = load_app(target)
     if store is not None:
-        app.store_url = store_url(store)
-    store_path(app.store_url)
+        app.store_settings = store_settings(store)
     if not len(app.registry):
         raise AppError(f"{target} has no jobs: is the module with the @app.job functions imported there?")
     return app

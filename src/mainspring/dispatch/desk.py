@@ -39,6 +39,7 @@ class Place:
         self.mail: asyncio.Future[None] | None = None  # a pull that waits for it
         self.number = -1
         self.batch: list[Assignment] = []
+        self.reports = 0  # under way: while the store cannot take them, their worker is not silent
         self.seen_s = time.monotonic()
 
 
@@ -102,6 +103,14 @@ class Desk:
     async def report(self, session: bytes, report: Report) -> ReportReply:
         """Outcomes and signs of life. An outcome that is not current is answered in `rejected`."""
         place = self._place(session)
+        place.reports += 1
+        try:
+            return await self._report(session, place, report)
+        finally:
+            place.reports -= 1
+            place.seen_s = time.monotonic()
+
+    async def _report(self, session: bytes, place: Place, report: Report) -> ReportReply:
         rejected = await self._settle(session, report.outcomes) if report.outcomes else []
         self._end_live(place, [outcome.job for outcome in report.outcomes])
         self._notify()
@@ -142,7 +151,7 @@ class Desk:
     async def end_silent(self, lease_s: float) -> list[bytes]:
         """End the sessions that have not been heard of for a whole lease."""
         late_s = time.monotonic() - lease_s
-        silent = [session for session, place in self._places.items() if place.seen_s < late_s]
+        silent = [session for session, place in self._places.items() if place.seen_s < late_s and not place.reports]
         for session in silent:
             self._forget(session, self._places.pop(session))
         self._unended += silent

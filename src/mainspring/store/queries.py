@@ -11,6 +11,7 @@ from importlib.resources import files
 from msgspec import Struct
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_OLDEST = re.compile(r"^-- oldest: (\d+)$", re.MULTILINE)
 
 
 class Migration(Struct, frozen=True):
@@ -23,6 +24,13 @@ class Migration(Struct, frozen=True):
     @property
     def checksum(self) -> str:
         return hashlib.sha256(self.sql.encode()).hexdigest()
+
+    @property
+    def oldest(self) -> int:
+        """The oldest version of the schema whose code can go on working after this step, as a line `-- oldest: NUMBER` of it
+        says; without one, nobody's but its own."""
+        said = _OLDEST.search(self.sql)
+        return int(said[1]) if said else self.number
 
 
 def load_queries(package: str) -> dict[str, str]:

@@ -29,6 +29,7 @@ from mainspring.errors import NotRunningError
 from mainspring.execute.worker import Worker
 from mainspring.node import Node
 from mainspring.runtime.clock import ManualClock
+from mainspring.store.opening import StoreSettings
 
 _DEFAULT_START = datetime(2030, 1, 1, tzinfo=UTC)
 _KEEP_S = 7 * 86_400.0
@@ -55,8 +56,9 @@ class ManualNode:
 
     async def __aenter__(self) -> "ManualNode":
         self._folder = Path(tempfile.mkdtemp(prefix="mainspring-test-"))
-        self._own = (self._app.store_url, self._app.clock)
-        self._app.store_url, self._app.clock = f"sqlite:///{self._folder}/test.db", self._clock
+        self._own = (self._app.store_settings, self._app.clock)
+        self._app.store_settings = StoreSettings(f"sqlite:///{self._folder}/test.db")
+        self._app.clock = self._clock
         await self._app.__aenter__()
         store = self._app.store
         await synchronise(store, *self._app.declared)
@@ -89,7 +91,7 @@ class ManualNode:
     async def _close(self) -> None:
         await self.node.leave()
         await self._app.__aexit__()
-        self._app.store_url, self._app.clock = self._own
+        self._app.store_settings, self._app.clock = self._own
         shutil.rmtree(self._folder)
 
     @property

@@ -1,6 +1,7 @@
 """Ids, slots and partitions."""
 
 import uuid
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from mainspring.core.partition import (
     make_id,
     parse_id,
     partition_of,
+    shares,
     slot_for,
     slot_of,
 )
@@ -101,22 +103,27 @@ def test_what_is_no_id_is_refused_by_name(text: object) -> None:
 
 # --- fair share
 
+Owners = dict[int, bytes | None]
+Nodes = dict[bytes, int]  # by capacity
+
 
 @st.composite
-def ownerships(draw: st.DrawFn) -> tuple[dict[int, bytes | None], list[bytes]]:
-    nodes = [bytes([n]) for n in range(draw(st.integers(1, 6)))]
+def ownerships(draw: st.DrawFn) -> tuple[Owners, Nodes]:
+    """Partitions of any owners, some of whom are dead, and nodes of any size, some of which have no workers."""
+    capacity = st.one_of(st.integers(0, 10), st.integers(0, 100_000))
+    nodes = {bytes([n]): draw(capacity) for n in range(draw(st.integers(1, 12)))}
     owner = st.sampled_from([*nodes, None, b"dead"])
     count = draw(st.sampled_from([1, 2, 4, 8, 16, 64]))
     return {number: draw(owner) for number in range(count)}, nodes
 
 
-def settle(owners: dict[int, bytes | None], nodes: list[bytes]) -> dict[int, bytes | None]:
+def settle(owners: Owners, nodes: Nodes) -> Owners:
     """Every node claims in turn until nothing moves."""
     owners = dict(owners)
-    for _ in range(10):
+    for _ in range(4):
         before = dict(owners)
         for node in nodes:
-            take, leave = fair_share(owners, dict.fromkeys(nodes, 1), node)
+            take, leave = fair_share(owners, nodes, node)
             owners.update(dict.fromkeys(take, node))
             owners.update(dict.fromkeys(leave))
         if owners == before:
@@ -124,41 +131,100 @@ def settle(owners: dict[int, bytes | None], nodes: list[bytes]) -> dict[int, byt
     raise AssertionError("shares never settle")
 
 
+def counted(owners: Owners, nodes: Nodes) -> Nodes:
+    return {node: list(owners.values()).count(node) for node in nodes}
+
+
+def moved(before: Owners, after: Owners) -> int:
+    return sum(before[number] != after[number] for number in before)
+
+
 @given(ownerships())
-def test_every_partition_ends_up_with_one_living_node_and_shares_differ_by_at_most_one(
-    state: tuple[dict[int, bytes | None], list[bytes]],
-) -> None:
+def test_every_partition_ends_up_with_one_living_node_that_has_its_share(state: tuple[Owners, Nodes]) -> None:
     owners, nodes = state
     settled = settle(owners, nodes)
-    shares = [list(settled.values()).count(node) for node in nodes]
-    assert set(settled.values()) <= set(nodes)
-    assert max(shares) - min(shares) <= 1
+    assert set(settled.values()) <= nodes.keys()
+    assert counted(settled, nodes) == shares(len(owners), nodes)
 
 
 @given(ownerships())
-def test_only_free_partitions_are_taken_and_only_a_surplus_is_let_go(
-    state: tuple[dict[int, bytes | None], list[bytes]],
-) -> None:
+def test_shares_are_by_capacity_within_one_beside_the_one_that_each_has(state: tuple[Owners, Nodes]) -> None:
+    owners, nodes = state
+    weights = {node: max(1, capacity) for node, capacity in nodes.items()}
+    least = 1 if len(owners) >= len(nodes) else 0
+    rest = len(owners) - least * len(nodes)
+    found = shares(len(owners), nodes)
+    assert sum(found.values()) == len(owners)
+    for node, weight in weights.items():
+        assert abs(found[node] - least - rest * weight / sum(weights.values())) < 1
+        assert found[node] >= least
+
+
+@given(ownerships())
+def test_who_can_do_more_never_has_less(state: tuple[Owners, Nodes]) -> None:
+    owners, nodes = state
+    found = shares(len(owners), nodes)
+    by_size = sorted(nodes, key=lambda node: nodes[node])
+    for smaller, larger in pairwise(by_size):
+        assert found[smaller] <= found[larger] or max(1, nodes[smaller]) == max(1, nodes[larger])
+
+
+@given(ownerships())
+def test_only_free_partitions_are_taken_and_only_a_surplus_is_let_go(state: tuple[Owners, Nodes]) -> None:
     owners, nodes = state
     for node in nodes:
-        take, leave = fair_share(owners, dict.fromkeys(nodes, 1), node)
+        take, leave = fair_share(owners, nodes, node)
         assert all(owners[number] is None or owners[number] not in nodes for number in take)
         assert all(owners[number] == node for number in leave)
         assert not (take and leave)
 
 
 @given(ownerships())
-def test_once_shares_are_even_nothing_moves_and_a_leaver_moves_no_more_than_its_share(
-    state: tuple[dict[int, bytes | None], list[bytes]],
+def test_once_shares_are_right_nothing_moves(state: tuple[Owners, Nodes]) -> None:
+    owners, nodes = state
+    settled = settle(owners, nodes)
+    assert all(fair_share(settled, nodes, node) == ([], []) for node in nodes)
+
+
+@given(ownerships(), st.integers(0, 100_000))
+def test_who_joins_moves_what_it_gets_and_what_the_shares_of_the_others_differ_by(
+    state: tuple[Owners, Nodes], capacity: int
 ) -> None:
-    settled, nodes = settle(*state), state[1]
-    assert all(fair_share(settled, dict.fromkeys(nodes, 1), node) == ([], []) for node in nodes)
-    if len(nodes) > 1:
-        after = settle(settled, nodes[:-1])
-        moved = [number for number in settled if settled[number] != after[number]]
-        share = -(-len(settled) // len(nodes[:-1]))
-        assert len(moved) <= list(settled.values()).count(nodes[-1]) + len(nodes) * (share == len(settled))
+    owners, nodes = state
+    settled = settle(owners, nodes)
+    grown = nodes | {b"new": capacity}
+    after = settle(settled, grown)
+    before_counts, after_counts = counted(settled, grown), counted(after, grown)
+    assert moved(settled, after) == sum(max(0, before_counts[n] - after_counts[n]) for n in grown)
+    # Remainders may give one of the others one more than before; everything else moves to the new one.
+    assert after_counts[b"new"] <= moved(settled, after) < after_counts[b"new"] + len(grown)
+
+
+@given(ownerships())
+def test_who_leaves_moves_what_it_had_and_no_more_than_remainders(state: tuple[Owners, Nodes]) -> None:
+    owners, nodes = state
+    if len(nodes) == 1:
+        return
+    settled = settle(owners, nodes)
+    leaver = next(reversed(nodes))
+    left = {node: capacity for node, capacity in nodes.items() if node != leaver}
+    after = settle(settled, left)
+    had = counted(settled, nodes)[leaver]
+    assert had <= moved(settled, after) < had + len(nodes)
+
+
+def test_nodes_of_one_size_have_the_same_within_one() -> None:
+    for count in range(1, 70):
+        found = shares(64, {bytes([n]): 100 for n in range(count)}).values()
+        assert max(found) - min(found) <= 1
+        assert sum(found) == 64
 
 
 def test_a_node_that_is_not_alive_takes_nothing() -> None:
     assert fair_share({0: None}, {b"other": 1}, b"me") == ([], [])
+
+
+def test_a_node_that_drains_lets_everything_go() -> None:
+    assert fair_share({0: b"me", 1: b"me", 2: b"other"}, {b"other": 1}, b"me") == ([], [0, 1])
+    assert fair_share({0: b"me", 1: b"me", 2: b"other"}, {b"other": 1}, b"other") == ([0, 1], [])
+    assert fair_share({0: b"me"}, {}, b"me") == ([], [0])

@@ -1,5 +1,6 @@
 """Dispatcher, lanes and desk over a real store."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from mainspring.dispatch.dispatcher import STEAL_S
 from mainspring.dispatch.matcher import RESERVE_AFTER_S
 from mainspring.errors import SessionEndedError, StoreUnavailableError
 from mainspring.node import Node
-from mainspring.store.contract import Assigned, Hint, Pick
+from mainspring.store.contract import Assigned, Hint, Pick, Settlement
 from mainspring.wire import Outcome, OutcomeType, Report
 
 
@@ -404,3 +405,25 @@ async def test_a_session_that_could_not_be_ended_is_ended_later(floor: Floor, mo
             await floor.node.desk.end_silent(-1.0)
     await floor.node.rescuer.run_once()
     assert (await floor.record(job)).losses == 1
+
+
+async def test_a_worker_whose_report_waits_for_the_store_is_not_silent(
+    floor: Floor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = await floor.worker()
+    await floor.submit_one()
+    (assignment,) = await worker.pull()
+    down, back, settle = asyncio.Event(), asyncio.Event(), floor.store.settle_attempts
+
+    async def settle_later(session: bytes, settlements: Sequence[Settlement]) -> list[bool]:
+        down.set()
+        await back.wait()
+        return await settle(session, settlements)
+
+    monkeypatch.setattr(floor.store, "settle_attempts", settle_later)
+    reporting = asyncio.create_task(worker.complete(assignment))
+    await down.wait()
+    assert await floor.node.desk.end_silent(-1.0) == []
+    back.set()
+    assert await reporting == []
+    assert await floor.state(assignment.job) == "completed"

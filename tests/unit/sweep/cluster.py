@@ -59,7 +59,7 @@ class Member:
         self.workers: dict[bytes, asyncio.Task[None]] = {}
         self.jobs: list[bytes] = []  # what the workers were given
         self.node = Node(
-            self.store,  # type: ignore[arg-type]
+            self.store,
             keep_s=3600,
             keep_failed_s=3600,
             name=name,
@@ -75,7 +75,7 @@ class Member:
     async def join(self, slots: int, kinds: str) -> None:
         await self.node.join()
         self.node.ownership.renewed()
-        self._heartbeat = Heartbeat(self.store, self.node.id, lambda: None, self.node.ownership.renewed)  # type: ignore[arg-type]
+        self._heartbeat = Heartbeat(self.store, self.node.id, lambda: None, self.node.ownership.renewed)
         self.due = dict.fromkeys(self.steps, self._cluster.now_s) | {"beat": self._cluster.now_s + BEAT_S}
         await self.add_worker(slots, kinds)
 

@@ -274,7 +274,8 @@ async def test_a_node_that_joins_gets_its_share_and_one_that_dies_leaves_it(floo
 
 
 async def test_a_heartbeat_renews_and_says_once_that_the_node_was_ended(floor: Floor) -> None:
-    lost, renewed = [], []
+    lost: list[None] = []
+    renewed: list[None] = []
     heartbeat = Heartbeat(floor.store, floor.node.id, lambda: lost.append(None), lambda: renewed.append(None))
     floor.clock.advance(LEASE_S - 1)
     heartbeat.beat()

@@ -21,6 +21,7 @@ from mainspring.errors import StoreError, StoreUnavailableError
 from mainspring.runtime.clock import Clock
 from mainspring.runtime.log import get_logger
 from mainspring.store.hints import Hints
+from mainspring.store.owner import Owner
 from mainspring.store.postgres.errors import LostRaceError, UnreachableError, mapped_errors
 from mainspring.store.queries import load_queries
 
@@ -108,6 +109,7 @@ class Database:
         self.clock: Clock
         self.partitions: int
         self._pool = pool
+        self._owner = Owner()
         self._identify = f"{_IDENTIFY}, {_SET_PLANNER}" if pooled else _IDENTIFY
 
     @classmethod
@@ -170,7 +172,7 @@ class Database:
         self, operation: Callable[..., Awaitable[T]], arguments: tuple[Any, ...], tries: int
     ) -> tuple[T, Tx]:
         async with self._connection() as connection:
-            await connection.execute("begin")
+            await connection.execute("begin isolation level read committed")
             xid, pid, *_ = await connection.fetchrow(self._identify)
             tx = Tx(connection, self.q, self.clock.now(), self.partitions, tries)
             answer = await operation(tx, *arguments)
@@ -194,6 +196,7 @@ class Database:
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Any]:
         """A connection with no transaction left open on it, however the block ends."""
+        self._owner.check()
         with mapped_errors(self.place):
             async with self._pool.acquire(timeout=_CONNECT_S) as connection:
                 try:

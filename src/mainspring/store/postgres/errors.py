@@ -16,7 +16,12 @@ class UnreachableError(Exception):
     """The database cannot be reached for now."""
 
 
-_CONFLICTS = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.UniqueViolationError)
+_CONFLICTS = (
+    asyncpg.DeadlockDetectedError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.SerializationError,
+    asyncpg.UniqueViolationError,
+)
 _GONE = (
     asyncpg.PostgresConnectionError,
     asyncpg.AdminShutdownError,

@@ -54,7 +54,12 @@ async def insert_fresh(tx: Tx, fresh: Sequence[NewJobs]) -> None:
     if tx.tries and fresh:
         known = {row[0] for row in await tx.fetch("known_jobs", [id_ for batch in fresh for id_ in batch.ids])}
     waiting = await _waiting_parents(tx, fresh)
-    made = [made for batch in fresh if (made := _batch(tx, batch, known, waiting)).ids]
+    made: list[Batch] = []
+    for jobs in fresh:
+        if (batch := _batch(tx, jobs, known, waiting)).ids:
+            made.append(batch)
+        if tx.tries:
+            known.update(jobs.ids)  # the same insert may be in this very group, twice
     if not made:
         return
     if tx.copies and sum(len(batch.ids) for batch in made) >= COPY_FROM:

@@ -397,7 +397,7 @@ select id, name, started_at, lease_until, capacity, draining, (select count(*) f
 from mainspring.node n where ended_at is null order by started_at, id
 
 -- name: set_capacity
-update mainspring.node set capacity = $1 where id = $2 and capacity <> $1
+update mainspring.node set capacity = $1 where id = $2 and capacity <> $1 returning 1
 
 -- name: drain_nodes
 update mainspring.node set draining = true where id = any($1::bytea[]) and ended_at is null returning 1

@@ -16,6 +16,7 @@ _decode_info = json.Decoder(WorkerInfo).decode
 
 async def insert_node(tx: Tx, node: bytes, name: str, lease_s: float) -> None:
     await tx.fetch("insert_node", node, name, tx.now, tx.now + seconds(lease_s))
+    tx.topics.add("node")
 
 
 async def end_nodes(tx: Tx, leases: Mapping[bytes, Micros | None]) -> int:
@@ -24,12 +25,13 @@ async def end_nodes(tx: Tx, leases: Mapping[bytes, Micros | None]) -> int:
     if ended:
         await tx.fetch("end_node_sessions", ended, tx.now)
         await tx.fetch("free_partitions", ended)
+        tx.topics.add("node")
     return len(ended)
 
 
 async def claim_partitions(tx: Tx, node: bytes, capacity: int) -> list[int]:
     """Under the lock of all partitions: two nodes that divide them at once would both take the same."""
-    await tx.fetch("set_capacity", capacity, node)
+    changed = await tx.fetch("set_capacity", capacity, node)
     owners = dict(await tx.fetch("lock_partitions"))
     nodes = {record.id: record.capacity for record in await list_nodes(tx) if not record.draining}
     take, leave = fair_share(owners, nodes, node)
@@ -37,6 +39,8 @@ async def claim_partitions(tx: Tx, node: bytes, capacity: int) -> list[int]:
         await tx.fetch("own_partitions", take, node)
     if leave:
         await tx.fetch("own_partitions", leave, None)
+    if changed or leave:
+        tx.topics.add("node")
     return sorted({n for n, owner in owners.items() if owner == node} - set(leave) | set(take))
 
 
@@ -45,8 +49,10 @@ async def list_nodes(tx: Tx) -> list[NodeRecord]:
 
 
 async def drain_nodes(tx: Tx, nodes: Sequence[bytes]) -> int:
-    tx.topics.add("node")
-    return len(await tx.fetch("drain_nodes", sorted(nodes)))
+    drained = len(await tx.fetch("drain_nodes", sorted(nodes)))
+    if drained:
+        tx.topics.add("node")
+    return drained
 
 
 async def insert_session(tx: Tx, session: bytes, node: bytes, name: str, info: WorkerInfo | None) -> None:

@@ -40,8 +40,9 @@ from mainspring.store.contract import (
     Spec,
     Stream,
 )
+from mainspring.store.owner import Owner
 from mainspring.store.sqlite import attempts, catalog, dispatch, jobs, schedules, sessions, timers
-from mainspring.store.sqlite.database import Owner, connect, mapped_errors, migrate, refuse_network_filesystem
+from mainspring.store.sqlite.database import connect, mapped_errors, migrate, refuse_network_filesystem
 from mainspring.store.sqlite.hub import Hub
 from mainspring.store.sqlite.turnstile import Turnstile
 from mainspring.store.sqlite.writer import Tx, Writer

@@ -4,7 +4,6 @@ Owns the pragmas, migrations and the rule that our file is never opened by two S
 and threads are elsewhere: `writer` has the one writing connection, the store has the reading ones.
 """
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -143,14 +142,3 @@ class Reader(Protocol):
     """A connection as reading functions use it."""
 
     def execute(self, statements: str, bindings: Any = ..., /) -> Any: ...
-
-
-class Owner:
-    """Remembers the process a store was opened in, and refuses use in a forked child."""
-
-    def __init__(self) -> None:
-        self._pid = os.getpid()
-
-    def check(self) -> None:
-        if os.getpid() != self._pid:
-            raise StoreError("a store cannot be used after fork: open the app in the child process")
