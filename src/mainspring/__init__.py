@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mainspring.app import App, Job, JobStatus
+    from mainspring.app import App, Job, JobStatus, Transaction
     from mainspring.core.cron import Cron
     from mainspring.core.job import Resources
     from mainspring.core.lifecycle import State
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         NotFoundError,
         StoreError,
         StoreUnavailableError,
+        StoreUncertainError,
     )
     from mainspring.execute.context import Context
     from mainspring.execute.signals import Cancel, Retry, Snooze
@@ -50,10 +51,12 @@ __all__ = [
     "State",
     "StoreError",
     "StoreUnavailableError",
+    "StoreUncertainError",
+    "Transaction",
 ]
 
 _ROOMS = {
-    "app": ("App", "Job", "JobStatus"),
+    "app": ("App", "Job", "JobStatus", "Transaction"),
     "core.cron": ("Cron",),
     "core.job": ("Resources",),
     "core.lifecycle": ("State",),

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from msgspec import UNSET
 
 from mainspring.core.draft import Draft, Placed, claim_of, place
-from mainspring.core.job import NewJobs
+from mainspring.core.job import Claim, NewJobs
 from mainspring.core.lane import Lane
-from mainspring.core.partition import SLOTS, make_id
+from mainspring.core.partition import SLOTS, make_id, slot_for
 from mainspring.core.timer import Micros
 from mainspring.errors import ConflictError, StoreUnavailableError
 from mainspring.runtime.clock import Clock
@@ -34,13 +34,18 @@ class Submitter:
     async def submit(self, drafts: Sequence[Draft]) -> list[Inserted]:
         """One answer per draft, in order. A key that belongs to a different job is a `ConflictError`, and the rest is submitted."""
         answers = await (self._insert(drafts) if len(drafts) <= CHUNK else self._insert_many(drafts))
-        for draft, answer in zip(drafts, answers, strict=True):
-            if answer.conflict:
-                key = draft.options.key
-                raise ConflictError(
-                    f"key: {key!r} belongs to a job with another kind or other arguments; use another key"
-                )
-        return answers
+        return _without_conflicts(drafts, answers)
+
+    async def submit_within(
+        self, connection: object, drafts: Sequence[Draft], *, blocking: bool = False
+    ) -> list[Inserted]:
+        """The same inside a transaction that the caller has open: acknowledged and durable when he commits it."""
+        answers: list[Inserted] = []
+        for start in range(0, len(drafts), CHUNK):
+            batches, lanes = group(drafts[start : start + CHUNK], self._clock.now())
+            for batch in await self._store.insert_within(connection, batches, lanes, blocking=blocking):
+                answers += batch
+        return _without_conflicts(drafts, answers)
 
     async def _insert_many(self, drafts: Sequence[Draft]) -> list[Inserted]:
         """While one chunk commits, the next ones are made."""
@@ -66,6 +71,14 @@ class Submitter:
         return [answer for batch in answers for answer in batch]
 
 
+def _without_conflicts(drafts: Sequence[Draft], answers: list[Inserted]) -> list[Inserted]:
+    for draft, answer in zip(drafts, answers, strict=True):
+        if answer.conflict:
+            key = draft.options.key
+            raise ConflictError(f"key: {key!r} belongs to a job with another kind or other arguments; use another key")
+    return answers
+
+
 def group(drafts: Sequence[Draft], now: Micros) -> tuple[list[NewJobs], list[Lane]]:
     """Neighbours that share kind and options become one batch; a job with a claim is a batch of its own."""
     batches: list[NewJobs] = []
@@ -76,17 +89,19 @@ def group(drafts: Sequence[Draft], now: Micros) -> tuple[list[NewJobs], list[Lan
         lanes[placed.template.lane] = placed.lane
         claimed = first.options.key is not UNSET or first.options.unique_s is not UNSET
         for part in [[draft] for draft in run] if claimed else [run]:
-            ids = make_ids(placed, len(part), now)
             claim = claim_of(part[0], now) if claimed else None
+            ids = make_ids(placed, len(part), now, claim)
             batches.append(NewJobs(placed.template, ids, [draft.arguments for draft in part], claim))
     return batches, list(lanes.values())
 
 
-def make_ids(placed: Placed, count: int, now: Micros) -> list[bytes]:
-    """Slots are spread evenly over a batch and ascend with it: jobs that run one after the other lie side by side in the store."""
+def make_ids(placed: Placed, count: int, now: Micros, claim: Claim | None = None) -> list[bytes]:
+    """Slots are spread evenly over a batch and ascend with it: jobs that run one after the other lie side by side in the store.
+    Jobs that may have the same claim share its slot: whoever keeps the slot decides between them."""
     unix_ms, bits = now // 1000, random.getrandbits
-    if placed.slot is not None:
-        return [make_id(unix_ms, placed.slot, bits(62)) for _ in range(count)]
+    slot = placed.slot if claim is None else slot_for("key", placed.template.tenant, claim.key)
+    if slot is not None:
+        return [make_id(unix_ms, slot, bits(62)) for _ in range(count)]
     start = bits(12)
     return [make_id(unix_ms, (start + place * SLOTS) // count, bits(62)) for place in range(count)]
 

@@ -1,5 +1,6 @@
 """The stores under test. A backend opens stores on one database of its own and shows the rows of its tables."""
 
+import re
 import secrets
 import tempfile
 from collections.abc import Callable, Iterator
@@ -10,9 +11,11 @@ from typing import Any, Protocol
 
 import psycopg
 import pytest
+from msgspec import json
 from psycopg.adapt import Buffer, Loader
 from psycopg.pq import Format
 
+from contract.shards import ShardedStore
 from mainspring.runtime.clock import Clock
 from mainspring.store.contract import Store
 from mainspring.store.postgres import PostgresStore
@@ -82,6 +85,45 @@ class IdLoader(Loader):
         return bytes(data)
 
 
+class ShardsBackend:
+    """Two databases with half the slots each, and one for the limits over both."""
+
+    def __init__(self, shards: tuple[Backend, Backend], limits: Backend) -> None:
+        self._shards = shards
+        self._limits = limits
+
+    async def open(self, clock: Clock) -> ShardedStore:
+        shards = [await backend.open(clock) for backend in self._shards]
+        return ShardedStore(shards, await self._limits.open(clock))
+
+    def rows(self, store: Store, sql: str) -> list[tuple[Any, ...]]:
+        """The tables as if they were one database's: a job's from all shards, nodes from their home, limits with the jobs that
+        the places stand for."""
+        assert isinstance(store, ShardedStore)
+        (table, *_) = re.findall(r"\bfrom (\w+)", sql)
+        if table in ("held", "limit_state"):
+            return self._limit_rows(store, sql)
+        parts = [backend.rows(shard, sql) for backend, shard in zip(self._shards, store.shards, strict=True)]
+        if table in ("node", "partition"):
+            return parts[0]
+        found = [row for part in parts for row in part]
+        if table == "session":
+            return list(dict.fromkeys(found))
+        return [(sum(row[0] for row in found),)] if sql.startswith("select count(*)") else found
+
+    def _limit_rows(self, store: ShardedStore, sql: str) -> list[tuple[Any, ...]]:
+        """Without the places of sessions that have ended: those wait for the rescue."""
+        limits = self._limits
+        ended = {row[0] for row in self.rows(store, "select id from session where ended_at is not null")}
+        waiting = {
+            place for place, session in limits.rows(store.limits, "select job, session from live") if session in ended
+        }
+        named = limits.rows(store.limits, "select job, arguments from spec")
+        jobs = {place: bytes.fromhex(json.decode(arguments, type=str)) for place, arguments in named}
+        rows = limits.rows(store.limits, sql)
+        return [tuple(jobs.get(value, value) for value in row) for row in rows if not waiting.intersection(row)]
+
+
 @contextmanager
 def fresh_file() -> Iterator[SqliteBackend]:
     with tempfile.TemporaryDirectory(dir=MEMORY, prefix="mainspring-") as name:
@@ -95,6 +137,12 @@ def fresh_schema(server_url: str, url: str) -> Iterator[PostgresBackend]:
         yield backend
     finally:
         backend.drop()
+
+
+@contextmanager
+def fresh_shards(first: Fresh, second: Fresh) -> Iterator[ShardsBackend]:
+    with first() as lower, second() as upper, first() as limits:
+        yield ShardsBackend((lower, upper), limits)
 
 
 def _sqlite(request: pytest.FixtureRequest) -> Fresh:
@@ -112,9 +160,24 @@ def _pgbouncer(request: pytest.FixtureRequest) -> Fresh:
     return partial(fresh_schema, server.url, pooler.url)
 
 
+def _sqlite_shards(request: pytest.FixtureRequest) -> Fresh:
+    return partial(fresh_shards, fresh_file, fresh_file)
+
+
+def _postgres_shards(request: pytest.FixtureRequest) -> Fresh:
+    server: Server = request.getfixturevalue("postgres")
+    upper = (
+        server.database("upper") if server.ours else server.url
+    )  # on a server that was given, schemas stand for databases
+    first, second = (partial(fresh_schema, url, url) for url in (server.url, upper))
+    return partial(fresh_shards, first, second)
+
+
 # By name, how to get fresh databases. Servers are started for the tests that ask for them, not before.
 BACKENDS: dict[str, Callable[[pytest.FixtureRequest], Fresh]] = {
     "sqlite": _sqlite,
     "postgres": _postgres,
     "pgbouncer": _pgbouncer,
+    "sqlite-shards": _sqlite_shards,
+    "postgres-shards": _postgres_shards,
 }

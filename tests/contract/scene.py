@@ -55,8 +55,9 @@ def make_batch(
     """Jobs as submit makes them: one for each of the arguments."""
     draft = Draft(kind, arguments[0], parse_options(**options))
     placed = place(kind, draft.options, now)
-    made = ids or make_ids(placed, len(arguments), now)
-    return NewJobs(placed.template, made, list(arguments), claim_of(draft, now)), placed.lane
+    claim = claim_of(draft, now)
+    made = ids or make_ids(placed, len(arguments), now, claim)
+    return NewJobs(placed.template, made, list(arguments), claim), placed.lane
 
 
 def make_schedule(name: str, **fields: Any) -> ScheduleRecord:
@@ -175,10 +176,12 @@ class Scene:
         return answer
 
     async def chain(self, length: int, **job: Any) -> list[bytes]:
-        """Jobs of which each waits for the one before."""
+        """Jobs of which each waits for the one before; they share a slot, as jobs that belong together do."""
         made: list[bytes] = []
+        slot = random.randrange(SLOTS)
         for _ in range(length):
-            batch, lane = make_batch(self.clock.now(), **job)
+            ids = [make_id(self.clock.now() // 1000, slot, random.getrandbits(62))]
+            batch, lane = make_batch(self.clock.now(), ids=ids, **job)
             batch = structs.replace(batch, after=tuple(made[-1:]))
             await self.store.insert_jobs([batch], [lane])
             made += batch.ids

@@ -4,12 +4,14 @@ import asyncio
 
 from contract.scene import START, Heard, Scene
 from mainspring.core.timer import SECOND
-from mainspring.store.contract import Hint
+from mainspring.store.contract import Hint, Stream
 
 
 def covers(hints: list[Hint], scene: Scene) -> bool:
     """Every ready job lies in a stream that a hint named, at or after the rank it named."""
-    named = {tuple(stream[:3]): stream[3] for hint in hints for stream in hint.streams}
+    named: dict[Stream, int] = {}
+    for partition, band, lane, rank in (stream for hint in hints for stream in hint.streams):
+        named[partition, band, lane] = min(rank, named.get((partition, band, lane), rank))
     rows = scene.rows("select partition, band, lane, rank from ready")
     return bool(rows) and all(named.get((p, band, lane), rank + 1) <= rank for p, band, lane, rank in rows)
 
@@ -26,9 +28,9 @@ async def test_a_submit_of_any_size_names_the_streams_of_its_jobs(scene: Scene) 
 async def test_a_timer_names_the_earliest_due_time(scene: Scene) -> None:
     heard = Heard(scene.store)
     await scene.submit(2, delay=30)
-    assert [hint.at for hint in heard.take("timer")] == [START + 30 * SECOND]
+    assert {hint.at for hint in heard.take("timer")} == {START + 30 * SECOND}
     await scene.submit_one(delay=30, start_by=10)
-    assert [hint.at for hint in heard.take("timer")] == [START + 10 * SECOND]
+    assert {hint.at for hint in heard.take("timer")} == {START + 10 * SECOND}
     await scene.submit_one()
     assert heard.take("timer") == []
 
@@ -138,9 +140,10 @@ async def test_a_commit_in_one_store_is_heard_by_another_on_the_same_database(sc
         hints.clear()
         job = (await scene.submit(count))[0]
         async with asyncio.timeout(10):
-            await told.wait()
+            while not covers(hints, scene):  # one hint from each database that got some of them
+                await told.wait()
+                told.clear()
         assert hints[0].topic == "ready"
-        assert covers(hints, scene)
         assert (await other.read_jobs([job]))[0] is not None
     await other.close()
 

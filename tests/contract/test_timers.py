@@ -127,7 +127,7 @@ async def test_prune_takes_a_small_batch_at_a_time_oldest_first_from_every_tenan
     jobs = []
     for tenant in ("a", "b", "c"):
         for _ in range(3):
-            jobs.append(await scene.submit_one(tenant=tenant))
+            jobs.append(await scene.submit_in(0, tenant=tenant))  # which ones are oldest is known in one database
             await scene.store.cancel_jobs(jobs[-1:])
             scene.clock.advance(1)
     scene.clock.advance(100)

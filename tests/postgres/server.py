@@ -113,6 +113,13 @@ class Server:
     def password(self) -> str:
         return self._mine.password
 
+    def database(self, name: str) -> str:
+        """The URL of one more database of the tests' role."""
+        with psycopg.connect(self._mine.url("postgres", "postgres"), autocommit=True) as admin:
+            if not admin.execute("select 1 from pg_database where datname = %s", [name]).fetchone():
+                admin.execute(sql.SQL("create database {} owner {}").format(*map(sql.Identifier, (name, NAME))))
+        return self._mine.url(NAME, name)
+
     def stop(self, mode: str = "fast") -> None:
         """`fast` ends sessions and tidies up, `immediate` is a crash: the next start recovers."""
         self._mine.stop(mode)

@@ -3,5 +3,6 @@
 from mainspring.app.application import App
 from mainspring.app.function import JobFunction
 from mainspring.app.handle import Job, JobStatus
+from mainspring.store.contract import Transaction
 
-__all__ = ["App", "Job", "JobFunction", "JobStatus"]
+__all__ = ["App", "Job", "JobFunction", "JobStatus", "Transaction"]

@@ -6,6 +6,7 @@ cancelled. `app.run()` adds a node and a worker in this process, until stopped. 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import cached_property
 from inspect import signature
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
@@ -17,8 +18,9 @@ from mainspring.app.declare import DeclaredKind, DeclaredSchedule
 from mainspring.app.function import JobFunction
 from mainspring.app.handle import Job, Waiter
 from mainspring.app.limits import parse_limit
-from mainspring.app.running import Running
+from mainspring.app.running import Running, open_patiently
 from mainspring.app.schedules import ScheduleVerbs
+from mainspring.app.within import Connection
 from mainspring.config import run_settings, store_settings
 from mainspring.core.draft import Draft
 from mainspring.core.job import DEFAULT_TENANT, Limit, Resources
@@ -38,7 +40,7 @@ from mainspring.execute.context import Context
 from mainspring.execute.hooks import Hooks
 from mainspring.execute.registry import Kind, Registry
 from mainspring.runtime.clock import Clock
-from mainspring.store.contract import QueueRecord, Store
+from mainspring.store.contract import QueueRecord, Store, Transaction
 from mainspring.store.opening import open_store
 from mainspring.submit import Submitter
 from mainspring.sweep.ticker import Definition
@@ -92,6 +94,7 @@ class App:
         self._schedules: dict[str, DeclaredSchedule] = {}
         self._store: Store | None = None
         self._opened = 0
+        self._opening = asyncio.Lock()
         self._running: Running | None = None
 
     # declaring
@@ -201,12 +204,13 @@ class App:
             raise NotRunningError(
                 "the app is open in another event loop: `async with app` and `app.sync` exclude each other"
             )
-        if self._opened == 0:
-            self._store = store = await open_store(self.store_settings, self.clock)
-            self.waiter = Waiter(store)
-            store.subscribe(self.waiter.hear)
-            self._submitter = Submitter(store, store.clock)
-        self._opened += 1
+        async with self._opening:
+            if self._opened == 0:
+                self._store = store = await open_store(self.store_settings, self.clock)
+                self.waiter = Waiter(store)
+                store.subscribe(self.waiter.hear)
+                self._submitter = Submitter(store, store.clock)
+            self._opened += 1
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -224,15 +228,41 @@ class App:
 
     # submitting and reading
 
-    async def submit_many(self, drafts: Iterable[Draft]) -> list[Job[Any]]:
-        """Submit what `function.job(...)` made; durable when this returns. Nothing is submitted if one draft is no draft."""
+    async def submit_many(self, drafts: Iterable[Draft], *, within: Connection | None = None) -> list[Job[Any]]:
+        """Submit what `function.job(...)` made; durable when this returns. Nothing is submitted if one draft is no draft.
+
+        within: a transaction that you have open, as in `function.within(...)`; then all of them exist if and when you commit.
+        """
+        return await self._submit(drafts, within)
+
+    async def submit_blocking(self, drafts: Iterable[Draft], within: object) -> list[Job[Any]]:
+        """For `app.sync`: inside a transaction of a connection that blocks; waits for nothing but that, so needs no event loop."""
+        return await self._submit(drafts, within, blocking=True)
+
+    async def _submit(self, drafts: Iterable[Draft], within: object, *, blocking: bool = False) -> list[Job[Any]]:
         self.store  # noqa: B018  says that the app is not open, before anything is made
         wanted = drafts if isinstance(drafts, list) else list(drafts)
         for draft in wanted:
             if type(draft) is not Draft:
                 raise InvalidError("drafts", f"expected what function.job(...) makes, got {type(draft).__name__}")
-        answers = await self._submitter.submit(wanted)
+        if within is None:
+            answers = await self._submitter.submit(wanted)
+        else:
+            answers = await self._submitter.submit_within(within, wanted, blocking=blocking)
         return [Job(self, a.id, d.kind, a.existed) for d, a in zip(wanted, answers, strict=True)]
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """A transaction for your own tables and your submits together.
+
+            async with app.transaction() as tx:
+                await tx.execute("insert into orders (number, total) values ($1, $2)", 7, 1250)
+                await confirm_order.within(tx).submit(7)
+
+        Committed, and durable, when the block ends; rolled back when it raises. On SQLite your tables live in the same file, and
+        nobody else can write while the block runs: keep it short. On PostgreSQL you can also submit inside a transaction on
+        your own connection, see `function.within`.
+        """
+        return self.store.transaction()
 
     def get(self, id: str) -> Job[Any]:
         """The handle of a job by its id."""
@@ -271,17 +301,19 @@ class App:
         """Schedule and execute in this process until `stop`, SIGTERM or SIGINT; then drain for up to `grace`.
 
         slots: jobs at once. labels: what jobs with `labels=` ask for. signals: handle SIGTERM and SIGINT.
-        ready: called when work begins.
+        ready: called when work begins. A store that cannot be reached yet is waited for.
         """
         settings = run_settings(slots=slots, grace=grace, retention=retention, failed_retention=failed_retention)
         if self._running is not None:
             raise NotRunningError("this app runs already; one run per process")
-        async with self:
-            self._running = Running(self, settings, check_labels(labels), resources)
-            try:
-                await self._running.run(signals=signals, ready=ready)
-            finally:
-                self._running = None
+        labelled = check_labels(labels)
+        await open_patiently(self)
+        try:
+            self._running = Running(self, settings, labelled, resources)
+            await self._running.run(signals=signals, ready=ready)
+        finally:
+            self._running = None
+            await self.__aexit__()
 
     def stop(self) -> None:
         """Ask `run` to drain and return."""

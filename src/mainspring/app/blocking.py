@@ -5,14 +5,18 @@ An event loop on a thread of its own does the work; every call here waits for on
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
 
 from mainspring.app.handle import Job, JobStatus
+from mainspring.app.within import Committing, required
 from mainspring.core.draft import Draft
 from mainspring.core.options import GivenOptions
 from mainspring.errors import NotRunningError
 from mainspring.runtime.loop import new_event_loop
+from mainspring.store.contract import Transaction
 
 if TYPE_CHECKING:
     from mainspring.app.application import App
@@ -31,6 +35,7 @@ class SyncApp:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opened = 0
         self._lock = threading.Lock()
+        self._here = _Here()
 
     def __enter__(self) -> "SyncApp":
         with self._lock:
@@ -49,11 +54,41 @@ class SyncApp:
         """Run a coroutine of the app and wait for it."""
         if self._loop is None:
             work.close()
-            raise NotRunningError("the app is not open: use `with app.sync:`")
+            raise _not_open()
+        if self._here.context is not None:
+            work = _run_in(self._here.context, work)
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    def submit_many(self, drafts: Iterable[Draft]) -> "list[SyncJob[Any]]":
-        return [SyncJob(self, job) for job in self.call(self._app.submit_many(drafts))]
+    def submit_many(
+        self, drafts: Iterable[Draft], *, within: "SyncTransaction | Committing | None" = None
+    ) -> "list[SyncJob[Any]]":
+        """As `App.submit_many`. `within`: as in `function.sync.within(...)`."""
+        if within is None or isinstance(within, SyncTransaction):
+            jobs = self.call(self._app.submit_many(drafts, within=None if within is None else within.inner))
+        else:
+            if self._loop is None:
+                raise _not_open()
+            jobs = _run_here(self._app.submit_blocking(drafts, within))
+        return [SyncJob(self, job) for job in jobs]
+
+    @contextmanager
+    def transaction(self) -> "Iterator[SyncTransaction]":
+        """As `App.transaction`, with `with`."""
+        # One context for all calls from the block, as one task has: the store can tell that they come from inside of it.
+        before = self._here.context
+        self._here.context = copy_context() if before is None else before.copy()
+        try:
+            block = self._app.transaction()
+            inner = self.call(block.__aenter__())
+            try:
+                yield SyncTransaction(self, inner)
+            except BaseException as error:
+                self.call(block.__aexit__(type(error), error, error.__traceback__))
+                raise
+            else:
+                self.call(block.__aexit__(None, None, None))
+        finally:
+            self._here.context = before
 
     def get(self, id: str) -> "SyncJob[Any]":
         return SyncJob(self, self._app.get(id))
@@ -87,18 +122,67 @@ class SyncApp:
         self._loop = None
 
 
+def _not_open() -> NotRunningError:
+    return NotRunningError("the app is not open: use `with app.sync:`")
+
+
+class _Here(threading.local):
+    """What belongs to the calling thread."""
+
+    context: Context | None = None
+
+
+async def _run_in(context: Context, work: Coroutine[Any, Any, T]) -> T:
+    return await asyncio.create_task(work, context=context)
+
+
+def _run_here(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that waits only in calls that block: on this thread, because its connection belongs here."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        answer: T = done.value
+        return answer
+    work.close()
+    raise AssertionError("a submit on a blocking connection waited for an event loop")
+
+
+class SyncTransaction:
+    """`Transaction` without asyncio: what `app.sync.transaction()` gives."""
+
+    def __init__(self, app: SyncApp, inner: Transaction) -> None:
+        self._app = app
+        self.inner = inner
+
+    def execute(self, sql: str, /, *parameters: Any) -> list[tuple[Any, ...]]:
+        """Run one statement of yours; its rows, if it has any. Parameters are `$1`, `$2` and so on."""
+        return self._app.call(self.inner.execute(sql, *parameters))
+
+
 class SyncFunction(Generic[P, R]):
     """A registered function without asyncio."""
 
-    def __init__(self, app: SyncApp, function: "BoundFunction[P, R]") -> None:
+    def __init__(
+        self, app: SyncApp, function: "BoundFunction[P, R]", within: SyncTransaction | Committing | None = None
+    ) -> None:
         self._app = app
         self._function = function
+        self._within = within
 
     def submit(self, *args: P.args, **kwargs: P.kwargs) -> "SyncJob[R]":
-        return SyncJob(self._app, self._app.call(self._function.submit(*args, **kwargs)))
+        (job,) = self._app.submit_many([self._function.job(*args, **kwargs)], within=self._within)
+        return job
 
     def options(self, **options: Unpack[GivenOptions]) -> "SyncFunction[P, R]":
-        return SyncFunction(self._app, self._function.options(**options))
+        return SyncFunction(self._app, self._function.options(**options), self._within)
+
+    def within(self, connection: SyncTransaction | Committing) -> "SyncFunction[P, R]":
+        """The same function, submitting inside a transaction that you have open: its jobs exist if and when you commit.
+
+        connection: what `app.sync.transaction()` gives. On PostgreSQL also your own connection: of psycopg 3 (Connection) or of
+        SQLAlchemy (Connection, Session). It is used on the calling thread.
+        """
+        return SyncFunction(self._app, self._function, required(connection))
 
 
 class SyncJob(Generic[R]):

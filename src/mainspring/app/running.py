@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mainspring.app.declare import synchronise
 from mainspring.config import RunSettings
 from mainspring.core.job import Resources
+from mainspring.errors import StoreUnavailableError
 from mainspring.execute.worker import Worker
 from mainspring.node import Node
 from mainspring.runtime.log import get_logger
@@ -19,6 +20,23 @@ if TYPE_CHECKING:
     from mainspring.app.application import App
 
 _log = get_logger("mainspring.app")
+
+_LAST_BACKOFF_S = 5.0
+
+
+async def open_patiently(app: "App") -> None:
+    """As `async with app`, but a database that cannot be reached is waited for: services start in any order."""
+    backoff_s = 0.5
+    while True:
+        try:
+            await app.__aenter__()
+            return
+        except StoreUnavailableError as error:
+            if not app.store_settings.is_postgres:
+                raise
+            _log.warning("waiting for the store", error=str(error), again_in_s=backoff_s)
+            await asyncio.sleep(backoff_s)
+            backoff_s = min(_LAST_BACKOFF_S, backoff_s * 2)
 
 
 class Running:

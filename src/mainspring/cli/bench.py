@@ -1,6 +1,7 @@
 """`mainspring bench`: what this machine does with Mainspring, each figure with the bound the project promises.
 
-Works on a store of its own in a temporary folder. The comparison with other systems is in the repository's `bench/`.
+Works on stores of its own: files in a temporary folder, or databases on the PostgreSQL server that `--store` names. The
+comparison with other systems is in the repository's `bench/`.
 """
 
 import asyncio
@@ -26,14 +27,24 @@ from mainspring.cli.bench_load import (
     fill_future,
     idle_share,
     quantile,
-    size_mb,
     urgent,
 )
+from mainspring.cli.bench_place import Place, place_of
+from mainspring.cli.failures import UsageError
 from mainspring.runtime.loop import new_event_loop
 
 bench_app = typer.Typer(help="Measure this machine.", invoke_without_command=True)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Server = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help="A PostgreSQL server, where databases are made for this and removed again; else SQLite files.",
+        show_default=False,
+    ),
+]
 
 
 class Figure(Struct, frozen=True):
@@ -43,61 +54,71 @@ class Figure(Struct, frozen=True):
     bound: str = ""
 
 
-Scenario = Callable[[Path, Say], Awaitable[list[Figure]]]
+Scenario = Callable[[Place, Say], Awaitable[list[Figure]]]
 
 
 @bench_app.callback()
 def quick(
-    context: typer.Context, jobs: Annotated[int, typer.Option(help="Jobs to drain.")] = 100_000, as_json: AsJson = False
+    context: typer.Context,
+    jobs: Annotated[int, typer.Option(help="Jobs to drain.")] = 100_000,
+    store: Server = None,
+    as_json: AsJson = False,
 ) -> None:
     """Bulk submit, drain, concurrent submits, start latency and idle cost."""
     if context.invoked_subcommand is None:
-        _run(lambda folder, say: _throughput(folder, say, jobs), as_json)
+        _run(lambda place, say: _throughput(place, say, jobs), store, as_json)
+    elif store is not None:
+        raise UsageError(f"--store belongs after `{context.invoked_subcommand}`")
 
 
 @bench_app.command()
 def depth(
     future: Annotated[int, typer.Option(help="Jobs due later.")] = 10_000_000,
     ready: Annotated[int, typer.Option(help="Jobs due now.")] = 1_000_000,
+    store: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Does a deep backlog slow anything down? Compares with an almost empty file."""
-    _run(lambda folder, say: _depth(folder, say, future, ready), as_json)
+    """Does a deep backlog slow anything down? Compares with an almost empty store."""
+    _run(lambda place, say: _depth(place, say, future, ready), store, as_json)
 
 
 @bench_app.command()
-def fairness(jobs: Annotated[int, typer.Option(help="Jobs in the way.")] = 1_000_000, as_json: AsJson = False) -> None:
+def fairness(
+    jobs: Annotated[int, typer.Option(help="Jobs in the way.")] = 1_000_000,
+    store: Server = None,
+    as_json: AsJson = False,
+) -> None:
     """Does another job start soon behind a million that are in its way?"""
-    _run(lambda folder, say: _fairness(folder, say, jobs), as_json)
+    _run(lambda place, say: _fairness(place, say, jobs), store, as_json)
 
 
-async def _throughput(folder: Path, say: Say, jobs: int) -> list[Figure]:
+async def _throughput(place: Place, say: Say, jobs: int) -> list[Figure]:
     figures = []
     for slots, size in ((1000, 100), (100, 100), (1000, 4096)):
-        store = f"sqlite:///{folder}/drain-{slots}-{size}.db"
-        load = Load(store)
-        async with load.app:
-            text = "x" * size
-            say(f"{jobs:,} jobs with {size} bytes, {slots} slots")
-            bulk = await _timed_fill(load, jobs, text)
-        async with child(store, slots) as running:
-            drained = await drain_rate(running, jobs)
+        async with place.store(f"drain_{slots}_{size}") as store:
+            load = Load(store.url)
+            async with load.app:
+                text = "x" * size
+                say(f"{jobs:,} jobs with {size} bytes, {slots} slots")
+                bulk = await _timed_fill(load, jobs, text)
+            async with child(store.url, slots) as running:
+                drained = await drain_rate(running, jobs)
         where = f"slots={slots}, {size} B arguments"
         figures += [Figure(f"bulk submit ({where})", bulk, "jobs/s"), Figure(f"drain ({where})", drained, "jobs/s")]
-    load = Load(store := f"sqlite:///{folder}/single.db")
-    async with load.app:
+    async with place.store("single") as store, (load := Load(store.url)).app:
         say("100 callers submit one by one")
         figures.append(
             Figure("100 concurrent single submits", await concurrent_submits(load, 100, 100), "jobs/s", ">= 5,000")
         )
-    load = Load(store := f"sqlite:///{folder}/idle.db")
-    async with load.app, child(store, 100) as running:
-        say("single jobs while idle")
-        late = await urgent(load, running, 200, 0.04)
+    async with place.store("idle") as store:
+        load = Load(store.url)
+        async with load.app, child(store.url, 100) as running:
+            say("single jobs while idle")
+            late = await urgent(load, running, 200, 0.04)
         figures.append(Figure("start latency when idle, p50", 1000 * quantile(late, 0.5), "ms", "<= 5"))
         figures.append(Figure("start latency when idle, p99", 1000 * quantile(late, 0.99), "ms", "<= 20"))
-    say("nothing to do for 10 s")
-    figures.append(Figure("idle process", 100 * await idle_share(store, 10), "% of a core", "< 1"))
+        say("nothing to do for 10 s")
+        figures.append(Figure("idle process", 100 * await idle_share(store.url, 10), "% of a core", "< 1"))
     return figures
 
 
@@ -109,13 +130,13 @@ async def _timed_fill(load: Load, jobs: int, text: str) -> float:
     return jobs / (loop.time() - began)
 
 
-async def _depth(folder: Path, say: Say, future: int, ready: int) -> list[Figure]:
-    say("an almost empty file, for comparison")
-    shallow = await _draining(folder, say, 0, ready)
+async def _depth(place: Place, say: Say, future: int, ready: int) -> list[Figure]:
+    say("an almost empty store, for comparison")
+    shallow = await _draining(place, say, 0, ready)
     say(f"{future:,} future and {ready:,} ready jobs")
-    deep = await _draining(folder, say, future, ready)
+    deep = await _draining(place, say, future, ready)
     figures = [
-        Figure("file", deep["size_mb"], "MB"),
+        Figure("store", deep["size_mb"], "MB"),
         Figure("bulk submit of future jobs", deep["future_rate"], "jobs/s"),
         Figure("start-up", deep["start_s"], "s", "< 5"),
         Figure("memory of the node", deep["rss_mb"], "MB", "< 300"),
@@ -130,17 +151,15 @@ async def _depth(folder: Path, say: Say, future: int, ready: int) -> list[Figure
     return figures
 
 
-async def _draining(folder: Path, say: Say, future: int, ready: int) -> dict[str, float]:
-    path = f"{folder}/depth-{future}.db"
-    load = Load(f"sqlite:///{path}")
-    async with load.app:
+async def _draining(place: Place, say: Say, future: int, ready: int) -> dict[str, float]:
+    async with place.store(f"depth_{future}") as store, (load := Load(store.url)).app:
         future_rate = await fill_future(load, future, say) if future else 0.0
         await fill(load, ready, say, "ready jobs")
-        async with child(f"sqlite:///{path}", 1000) as running:
+        async with child(store.url, 1000) as running:
             drain = await drain_rate(running, ready // 4)
             late = await urgent(load, running, 40, 0.02, priority=10)
         return {
-            "size_mb": size_mb(path),
+            "size_mb": await store.size_mb(),
             "future_rate": future_rate,
             "start_s": running.ready_s or 0.0,
             "rss_mb": running.rss_mb,
@@ -149,23 +168,25 @@ async def _draining(folder: Path, say: Say, future: int, ready: int) -> dict[str
         }
 
 
-async def _fairness(folder: Path, say: Say, jobs: int) -> list[Figure]:
+async def _fairness(place: Place, say: Say, jobs: int) -> list[Figure]:
     figures = []
     for number, (name, prepare) in enumerate(backlogs(jobs, say).items()):
         say(f"behind {name}")
-        late = await behind(f"sqlite:///{folder}/fair-{number}.db", prepare)
+        async with place.store(f"fair_{number}") as store:
+            late = await behind(store.url, prepare)
         figures.append(Figure(f"start behind {name}, p50", 1000 * quantile(late, 0.5), "ms"))
         figures.append(Figure(f"start behind {name}, worst", 1000 * max(late), "ms", "<= 100"))
     return figures
 
 
-def _run(scenario: Scenario, as_json: bool) -> None:
+def _run(scenario: Scenario, store: str | None, as_json: bool) -> None:
     console = Console(stderr=True)
     with (
         tempfile.TemporaryDirectory(prefix="mainspring-bench-") as folder,
         asyncio.Runner(loop_factory=new_event_loop) as runner,
     ):
-        figures = runner.run(_bounded(scenario(Path(folder), lambda text: console.print(text, style="dim"))))
+        place = place_of(store, Path(folder))
+        figures = runner.run(_bounded(scenario(place, lambda text: console.print(text, style="dim"))))
     if as_json:
         print(json.encode(figures).decode())
         return

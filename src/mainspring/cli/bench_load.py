@@ -5,7 +5,6 @@ unless they are what is measured. Each scenario is bounded in jobs and in time.
 """
 
 import asyncio
-import os
 import random
 import signal
 import sys
@@ -204,7 +203,3 @@ def backlogs(count: int, say: Say) -> dict[str, Callable[[Load], Awaitable[None]
 
 async def _nobody(text: str) -> None:
     """Known to the submitter only."""
-
-
-def size_mb(path: str) -> float:
-    return sum(os.path.getsize(path + end) for end in ("", "-wal") if os.path.exists(path + end)) / 1_048_576

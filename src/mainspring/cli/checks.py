@@ -11,7 +11,14 @@ from msgspec import Struct
 
 from mainspring.errors import StoreError
 from mainspring.store.queries import load_migrations
-from mainspring.store.sqlite.database import APPLICATION_ID, connect, mapped_errors, refuse_network_filesystem
+from mainspring.store.sqlite.database import (
+    APPLICATION_ID,
+    connect,
+    mapped_errors,
+    read_applied,
+    refuse_network_filesystem,
+)
+from mainspring.store.versions import oldest_code
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 
@@ -87,16 +94,19 @@ def _check_writable(path: Path) -> Iterator[Check]:
 
 def _check_schema(connection: apsw.Connection) -> Check:
     shipped = {migration.number: migration.checksum for migration in load_migrations("mainspring.store.sqlite")}
-    applied = dict(connection.execute("select number, checksum from migration"))
-    newest = max(applied, default=0)
-    if newest > max(shipped):
-        return Check("schema", FAIL, f"{newest}, newer than this Mainspring's {max(shipped)}", "upgrade Mainspring")
-    if any(shipped[number] != checksum for number, checksum in applied.items()):
+    found = read_applied(connection)
+    applied = {migration.number: migration.checksum for migration in found}
+    newest, ours = max(applied, default=0), max(shipped)
+    if oldest_code(found) > ours:
+        return Check("schema", FAIL, f"{newest}, newer than this Mainspring's {ours}", "upgrade Mainspring")
+    if any(shipped.get(number, checksum) != checksum for number, checksum in applied.items()):
         return Check(
             "schema", FAIL, f"{newest}, but not as this version made it", "restore a backup, or start a new store"
         )
     if missing := sorted(shipped.keys() - applied.keys()):
         return Check("schema", FAIL, f"{newest} of {max(missing)}", "run `mainspring migrate`")
+    if newest > ours:
+        return Check("schema", OK, f"version {newest}, which this Mainspring ({ours}) works with")
     return Check("schema", OK, f"version {newest}")
 
 

@@ -22,6 +22,7 @@ COMMANDS = {
     "jobs": "mainspring.cli.jobs:jobs_app",
     "schedules": "mainspring.cli.schedules:schedules_app",
     "queues": "mainspring.cli.queues:queues_app",
+    "nodes": "mainspring.cli.nodes:nodes_app",
     "migrate": "mainspring.cli.migrate:migrate",
     "doctor": "mainspring.cli.doctor:doctor",
     "bench": "mainspring.cli.bench:bench_app",

@@ -20,6 +20,7 @@ async def check_store(store: Store) -> list[Check]:
     workers = [session for session in await store.list_sessions() if session.node in alive]
     return [
         _check_nodes(nodes, now),
+        _check_partitions(store.partitions, [node for node in nodes if node.id in alive]),
         _check_workers(workers),
         await _check_waiting(store, workers),
         await _check_queues(store),
@@ -35,6 +36,19 @@ def _check_nodes(nodes: Sequence[NodeRecord], now: Micros) -> Check:
         todo = "the running ones take over" if running else "start a worker: it takes over their jobs"
         return Check("nodes", WARN, f"{running} running; stopped without leaving: {gone}", todo)
     return Check("nodes", OK, f"{running} running")
+
+
+def _check_partitions(number: int, alive: Sequence[NodeRecord]) -> Check:
+    """A partition without a living owner is one whose timers do not ripen."""
+    if not alive:
+        return Check("partitions", OK, "nobody needs them")
+    owned = sum(node.partitions for node in alive)
+    if owned < number:
+        found = f"{number - owned} of {number} have no running owner"
+        return Check(
+            "partitions", WARN, found, "look again in 15 seconds: until somebody has taken them, their timers wait"
+        )
+    return Check("partitions", OK, f"all {number} have an owner")
 
 
 def _check_workers(workers: Sequence[SessionRecord]) -> Check:

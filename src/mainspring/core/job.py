@@ -78,13 +78,18 @@ class Claim(Struct, frozen=True):
 
 
 class NewJobs(Struct, frozen=True):
-    """Jobs to insert that share a template. Ids are made before the first write, so a write can be repeated safely."""
+    """Jobs to insert that share a template. Ids are made before the first write, so a write can be repeated safely.
+
+    `first` is the place of the first one in the batch it was submitted with, where a batch is split between databases: ranks
+    go on from there, so that the parts keep the order of the whole.
+    """
 
     template: Template
     ids: list[bytes]
     arguments: list[bytes]
     claim: Claim | None = None  # only with a single id
-    after: tuple[bytes, ...] = ()  # jobs that must have ended before these may start
+    after: tuple[bytes, ...] = ()  # jobs of the same slot that must have ended before these may start
+    first: int = 0
 
 
 class JobRecord(Struct, frozen=True, kw_only=True):

@@ -1,15 +1,17 @@
 """What a store promises. The docstrings are the specification; `tests/contract` holds every backend to them.
 
-Rules for every verb: it takes and returns many; it is one transaction and is durable when it returns; a change is conditional
-on the state and attempt it expects, and what lost is an answer, never an exception; `now` is the store's own clock. A verb
-that cannot write at all raises `StoreUnavailableError` and has written nothing.
+Rules for every verb: it takes and returns many; it is one transaction (in each database, where slots are spread over many) and
+is durable when it returns; a change is conditional on the state and attempt it expects, and what lost is an answer, never an
+exception; `now` is the store's own clock. A verb that cannot write at all raises `StoreUnavailableError` and has written
+nothing; one that cannot find out whether it has written raises `StoreUncertainError`.
 
 Jobs move between narrow tables: `timer` (due later), `ready` (due), `live` (assigned), `finished` (ended). Whoever inserts into
 `ready` or `timer` sends a `Hint` when the insert has committed, so that nobody has to poll.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -121,6 +123,31 @@ class Ended(Struct, frozen=True):
     failure: Failure | None
 
 
+class Transaction(Protocol):
+    """A transaction on the store's own database, for your tables and your submits together: what `app.transaction()` gives.
+
+        async with app.transaction() as tx:
+            await tx.execute("insert into orders (number, total) values ($1, $2)", 7, 1250)
+            await confirm_order.within(tx).submit(7)
+
+    Everything in it becomes visible and durable together when the block ends, and nothing if the block raises. Use it from the
+    block only, and keep it short: on SQLite nobody else can write meanwhile. Errors of your statements are the driver's own
+    (apsw's or asyncpg's).
+    """
+
+    async def execute(self, sql: str, /, *parameters: Any) -> list[tuple[Any, ...]]:
+        """Run one statement of yours; its rows, if it has any.
+
+        Parameters are `$1`, `$2` and so on on every store; SQLite also takes its own `?`. Mainspring's tables are not yours to
+        change, and the end of the transaction is the end of the block: SQLite refuses both here, PostgreSQL trusts you.
+        """
+
+    @property
+    def connection(self) -> Any:
+        """The driver's connection for what `execute` cannot do: an `apsw.Connection` or an `asyncpg.Connection`. Do not end the
+        transaction with it, and do not keep it."""
+
+
 class Jobs(Protocol):
     """Submitting, reading and steering jobs."""
 
@@ -129,6 +156,26 @@ class Jobs(Protocol):
 
         A claim that another job holds is answered with that job (`existed`), or with `conflict` where the digest differs; other
         batches are not affected. Inserting an id that is there already changes nothing and is answered as inserted.
+        """
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """A transaction for a caller's own statements and inserts: committed and durable when the block ends, rolled back when it
+        raises or is cancelled. Hints of its inserts go out after the commit. Waiting for it never blocks the event loop.
+
+        Where the database has one writer (SQLite), whatever else the code in the block writes would wait for itself: it is
+        refused (`StoreError`). So is a transaction where slots are spread over many databases: none spans them.
+        """
+
+    async def insert_within(
+        self, connection: object, batches: Sequence[NewJobs], lanes: Sequence[Lane], *, blocking: bool = False
+    ) -> list[list[Inserted]]:
+        """As `insert_jobs`, inside a transaction that the caller has open: visible and hinted at when he commits, gone if he does
+        not. One that fails leaves the transaction as it was, where the database can (SQLite) or else aborted (PostgreSQL).
+
+        `connection`: what `transaction` gave, or a connection or session of a driver that the backend knows; what it does not
+        know, what has no transaction open and what belongs to another database is refused (`InvalidError`, field `within`).
+        `blocking`: the caller has no event loop; `connection` then is one whose calls block, it is used on the caller's thread
+        only, and this coroutine never waits for anything else. The driver's errors are passed on as they are.
         """
 
     async def read_jobs(self, ids: Sequence[bytes]) -> list[JobRecord | None]:

@@ -11,7 +11,7 @@ from importlib.resources import files
 from msgspec import Struct
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
-_OLDEST = re.compile(r"^-- oldest: (\d+)$", re.MULTILINE)
+_WORKS_WITH = re.compile(r"^-- works with: (\d+)$", re.MULTILINE)
 
 
 class Migration(Struct, frozen=True):
@@ -26,11 +26,10 @@ class Migration(Struct, frozen=True):
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
     @property
-    def oldest(self) -> int:
-        """The oldest version of the schema whose code can go on working after this step, as a line `-- oldest: NUMBER` of it
-        says; without one, nobody's but its own."""
-        said = _OLDEST.search(self.sql)
-        return int(said[1]) if said else self.number
+    def works_with(self) -> int:
+        """The oldest schema whose code works with the database after this step; its own, unless its header says otherwise."""
+        said = _WORKS_WITH.search(self.sql)
+        return self.number if said is None else int(said[1])
 
 
 def load_queries(package: str) -> dict[str, str]:

@@ -4,13 +4,15 @@
 module of its theme. Needs asyncpg: the extra `postgres`.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar, TypeVarTuple
 
 from mainspring.core.job import JobRecord, Limit, NewJobs
 from mainspring.core.lane import Lane
 from mainspring.core.timer import Micros, seconds
-from mainspring.errors import StoreUnavailableError
+from mainspring.errors import InvalidError, StoreUnavailableError
 from mainspring.runtime.clock import Clock
 from mainspring.store.contract import (
     Assigned,
@@ -34,14 +36,15 @@ from mainspring.store.contract import (
     Spec,
     Stream,
 )
-from mainspring.store.postgres import attempts, catalog, dispatch, insert, jobs, schedules, sessions, timers
+from mainspring.store.postgres import attempts, catalog, dispatch, foreign, insert, jobs, schedules, sessions, timers
 from mainspring.store.postgres.clock import DatabaseClock
 from mainspring.store.postgres.database import Database, Tx, connect
-from mainspring.store.postgres.errors import UnreachableError, mapped_errors
+from mainspring.store.postgres.errors import LostRaceError, UnreachableError, mapped_errors
 from mainspring.store.postgres.grouping import Grouping
 from mainspring.store.postgres.hub import Hub
 from mainspring.store.postgres.lease import LeaseLine
 from mainspring.store.postgres.schema import migrate
+from mainspring.store.postgres.transaction import PostgresTransaction, Transactions
 from mainspring.wire import WorkerInfo
 
 T = TypeVar("T")
@@ -63,6 +66,8 @@ class PostgresStore:
         self._grouping = Grouping(self._insert)
         listens = not database.pooled or listen_url is not None
         self._hub = Hub(database.q.schema, self._notify, self._connect if listens else None, self._server_clock.set_by)
+        self._transactions = Transactions(database, self._hub.publish)
+        self._loop = asyncio.get_running_loop()
         self._lease: LeaseLine | None = None
         self._lanes: set[int] = set()  # known to be stored: they are never removed
         self._specs: dict[bytes, Spec] = {}  # of the jobs assigned last: whoever assigned them asks for them next
@@ -98,6 +103,7 @@ class PostgresStore:
         await self._hub.close()
         if self._lease is not None:
             self._lease.close()
+        await self._transactions.close()
         await self._database.close()
 
     async def _write(self, operation: Callable[[Tx, *Ts], Awaitable[T]], *arguments: *Ts) -> T:
@@ -113,6 +119,20 @@ class PostgresStore:
         answers = await self._write(insert.insert_jobs, batches, unknown)
         self._lanes.update(lane.number() for lane in unknown)
         return answers
+
+    async def _insert_foreign(
+        self, connection: foreign.Connection, batches: Sequence[NewJobs]
+    ) -> tuple[list[list[Inserted]], Tx]:
+        """On a connection that is not of the store's own pool. The lanes are there."""
+        tx = Tx(connection, self._database.q, self.clock.now(), self.partitions)
+        tx.copies = False
+        with foreign.explained(self._database.q.schema):
+            try:
+                return await insert.insert_jobs(tx, batches, ()), tx
+            except LostRaceError:  # only whoever began the transaction can begin it again
+                raise StoreUnavailableError(
+                    "a key changed hands at this very moment: roll back and try again"
+                ) from None
 
     async def _notify(self, channel: str, message: str) -> None:
         async def notify(tx: Tx) -> None:
@@ -130,6 +150,39 @@ class PostgresStore:
 
     async def insert_jobs(self, batches: Sequence[NewJobs], lanes: Sequence[Lane]) -> list[list[Inserted]]:
         return await self._grouping.insert(batches, lanes)
+
+    def transaction(self) -> AbstractAsyncContextManager[PostgresTransaction]:
+        return self._transactions.begin()
+
+    async def insert_within(
+        self, connection: object, batches: Sequence[NewJobs], lanes: Sequence[Lane], *, blocking: bool = False
+    ) -> list[list[Inserted]]:
+        self._database.owner.check()
+        if isinstance(connection, PostgresTransaction):
+            if connection.owner is not self._transactions:
+                raise InvalidError("within", "this transaction is of another app: its jobs are in another database")
+            lent = connection.connection
+            await self._put_lanes(lanes)
+            answers, tx = await self._insert_foreign(lent, batches)
+            connection.hints.add(tx.hints())
+            return answers
+        adapted = await foreign.adapt(connection, blocking=blocking)
+        if blocking:
+            asyncio.run_coroutine_threadsafe(self._put_lanes(lanes), self._loop).result()
+        else:
+            await self._put_lanes(lanes)
+        answers, tx = await self._insert_foreign(adapted, batches)
+        if hints := tx.hints():
+            # Told when the caller commits, to everybody: who commits is not us.
+            await tx.fetch("notify", self._hub.channel, self._hub.message(hints, by_others=True))
+        return answers
+
+    async def _put_lanes(self, lanes: Sequence[Lane]) -> None:
+        """Ahead of jobs that somebody else commits: a new lane in his transaction would make all who share it wait for him."""
+        unknown = [lane for lane in lanes if lane.number() not in self._lanes]
+        if unknown:
+            await self._write(insert.insert_jobs, (), unknown)
+            self._lanes.update(lane.number() for lane in unknown)
 
     async def read_jobs(self, ids: Sequence[bytes]) -> list[JobRecord | None]:
         return await self._read(jobs.read_jobs, ids)

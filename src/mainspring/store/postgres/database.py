@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import asyncpg
 
 from mainspring.core.timer import Micros
-from mainspring.errors import StoreError, StoreUnavailableError
+from mainspring.errors import StoreError, StoreUnavailableError, StoreUncertainError
 from mainspring.runtime.clock import Clock
 from mainspring.runtime.log import get_logger
 from mainspring.store.hints import Hints
@@ -109,7 +109,7 @@ class Database:
         self.clock: Clock
         self.partitions: int
         self._pool = pool
-        self._owner = Owner()
+        self.owner = Owner()
         self._identify = f"{_IDENTIFY}, {_SET_PLANNER}" if pooled else _IDENTIFY
 
     @classmethod
@@ -152,7 +152,7 @@ class Database:
                 await connection.execute("commit")
                 return answer
 
-        return await self._patiently(once)
+        return await self.patiently(once)
 
     async def write(self, operation: Callable[[Tx, *Ts], Awaitable[T]], *arguments: *Ts) -> tuple[T, Tx]:
         """Run an operation in a transaction of its own; its answer once it is durable, and what it hints at."""
@@ -162,11 +162,11 @@ class Database:
                 return await self._transaction(operation, arguments, tries)
             except _UnknownOutcomeError as error:
                 unknown = error
-            if await self._patiently(lambda _: self._was_committed(unknown.xid, unknown.pid)):
+            if await self.was_committed(unknown.xid, unknown.pid):
                 return unknown.answer, unknown.tx
             raise LostRaceError
 
-        return await self._patiently(once)
+        return await self.patiently(once)
 
     async def _transaction(
         self, operation: Callable[..., Awaitable[T]], arguments: tuple[Any, ...], tries: int
@@ -182,6 +182,15 @@ class Database:
                 raise _UnknownOutcomeError(xid, pid, answer, tx) from error
             return answer, tx
 
+    async def was_committed(self, xid: str, pid: int) -> bool:
+        """What became of a transaction whose connection broke during its commit."""
+        try:
+            return await self.patiently(lambda _: self._was_committed(xid, pid))
+        except StoreUnavailableError as error:
+            raise StoreUncertainError(
+                f"{self.place} went away during a commit and has not come back: whether it was written is not known"
+            ) from error
+
     async def _was_committed(self, xid: str, pid: int) -> bool:
         async with self._connection() as connection:
             status = await connection.fetchval("select pg_xact_status($1::text::xid8)", xid)
@@ -196,7 +205,7 @@ class Database:
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Any]:
         """A connection with no transaction left open on it, however the block ends."""
-        self._owner.check()
+        self.owner.check()
         with mapped_errors(self.place):
             async with self._pool.acquire(timeout=_CONNECT_S) as connection:
                 try:
@@ -205,7 +214,7 @@ class Database:
                     if not connection.is_closed() and connection.is_in_transaction():
                         await _roll_back(connection)
 
-    async def _patiently(self, once: Callable[[int], Awaitable[T]]) -> T:
+    async def patiently(self, once: Callable[[int], Awaitable[T]]) -> T:
         """Again after a conflict, at once; again after a failure of the connection, with backoff, until patience ends."""
         until_s: float | None = None
         backoff_s, tries = _FIRST_BACKOFF_S, 0

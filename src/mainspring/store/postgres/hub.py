@@ -47,7 +47,7 @@ class Hub(Listeners):
         check: Callable[[Any], Awaitable[None]],
     ) -> None:
         super().__init__()
-        self._channel = channel
+        self.channel = channel
         self._send = send
         self._connect = connect
         self._check = check
@@ -83,8 +83,10 @@ class Hub(Listeners):
             self._unsent.add(hints)
             self._has_unsent.set()
 
-    def message(self, hints: list[Hint]) -> str:
-        return json.encode(Message(self._me, [shortened(hint) for hint in hints])).decode()
+    def message(self, hints: list[Hint], *, by_others: bool = False) -> str:
+        """`by_others`: somebody else's commit will send it, so this process must hear it too."""
+        sender = "" if by_others else self._me
+        return json.encode(Message(sender, [shortened(hint) for hint in hints])).decode()
 
     async def _send_on(self) -> None:
         while True:
@@ -96,7 +98,7 @@ class Hub(Listeners):
         unsent, self._unsent = self._unsent, Hints()
         self._has_unsent.clear()
         try:
-            await self._send(self._channel, self.message(unsent.hints()))
+            await self._send(self.channel, self.message(unsent.hints()))
         except Exception as error:
             _log.warning("cannot wake other processes; they look by themselves", error=str(error))
 
@@ -106,7 +108,7 @@ class Hub(Listeners):
             connection = None
             try:
                 connection = await self._connect()
-                await connection.add_listener(self._channel, self._receive)
+                await connection.add_listener(self.channel, self._receive)
                 if listening.is_set():
                     self.tell(EVERYTHING)  # what was said meanwhile is lost
                 listening.set()

@@ -12,6 +12,7 @@ from mainspring.core.partition import partition_of
 from mainspring.core.timer import Micros
 from mainspring.store.contract import Inserted
 from mainspring.store.postgres.database import Tx
+from mainspring.store.postgres.errors import LostRaceError
 from mainspring.store.rows import rank_for
 
 COPY_FROM = 100  # jobs: below that, the three round trips of COPY cost more than they save
@@ -97,6 +98,8 @@ async def _take_claims(tx: Tx, batches: Sequence[NewJobs]) -> dict[int, Inserted
     }
     if others:
         rows = await tx.fetch("read_claims", [tenant for tenant, _ in others], [key for _, key in others])
+        if len(rows) != len(others):
+            raise LostRaceError
         holders.update(((tenant, key), (job, digest)) for tenant, key, job, digest in rows)
     answers: dict[int, Inserted] = {}
     for place, batch in enumerate(batches):
@@ -131,7 +134,7 @@ def _batch(tx: Tx, jobs: NewJobs, known: set[bytes], waiting: set[bytes]) -> Bat
         arguments,
         json.encode(t.options),
         due_at,
-        rank_for(due_at, t.priority, t.options),
+        rank_for(due_at, t.priority, t.options) + jobs.first,
         any(parent in waiting for parent in jobs.after),
         [partition_of(id_, tx.partitions) for id_ in ids],
     )

@@ -7,6 +7,7 @@ for the interpreter; listings and counts for people run in a thread.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +17,7 @@ import apsw
 from mainspring.core.job import JobRecord, Limit, NewJobs
 from mainspring.core.lane import Lane
 from mainspring.core.timer import Micros
-from mainspring.errors import StoreUnavailableError
+from mainspring.errors import InvalidError, StoreUnavailableError
 from mainspring.runtime.clock import Clock, SystemClock
 from mainspring.store.contract import (
     Assigned,
@@ -44,6 +45,8 @@ from mainspring.store.owner import Owner
 from mainspring.store.sqlite import attempts, catalog, dispatch, jobs, schedules, sessions, timers
 from mainspring.store.sqlite.database import connect, mapped_errors, migrate, refuse_network_filesystem
 from mainspring.store.sqlite.hub import Hub
+from mainspring.store.sqlite.refusals import refusal
+from mainspring.store.sqlite.transaction import SqliteTransaction, Transactions
 from mainspring.store.sqlite.turnstile import Turnstile
 from mainspring.store.sqlite.writer import Tx, Writer
 from mainspring.wire import WorkerInfo
@@ -63,6 +66,7 @@ class SqliteStore:
         self._hub = Hub(path)
         self._turnstile = Turnstile(self._hub.folder)
         self._writer = Writer(connection, path, clock, self.partitions, self._turnstile, self._hub.publish)
+        self._transactions = Transactions(path, clock, self.partitions, self._hub.folder, self._hub.publish)
         self._reader = connect(path, readonly=True)
         self._lister = connect(path, readonly=True)
         self._listing = asyncio.Lock()
@@ -79,6 +83,7 @@ class SqliteStore:
         return self._hub.subscribe(listener)
 
     async def close(self) -> None:
+        await self._transactions.close()  # before the writer, which waits for the lock that one may hold
         await self._writer.close()
         self._turnstile.close()
         self._hub.close()
@@ -89,6 +94,7 @@ class SqliteStore:
 
     async def _write(self, operation: Callable[..., T], *arguments: Any) -> T:
         self._owner.check()
+        self._transactions.refuse_inside()
         return await self._writer.run(partial(_apply, operation, arguments))
 
     def _read(self, query: Callable[..., T], *arguments: Any) -> T:
@@ -106,6 +112,20 @@ class SqliteStore:
 
     async def insert_jobs(self, batches: Sequence[NewJobs], lanes: Sequence[Lane]) -> list[list[Inserted]]:
         return await self._write(jobs.insert_jobs, batches, lanes)
+
+    def transaction(self) -> AbstractAsyncContextManager[SqliteTransaction]:
+        self._owner.check()
+        return self._transactions.begin()
+
+    async def insert_within(
+        self, connection: object, batches: Sequence[NewJobs], lanes: Sequence[Lane], *, blocking: bool = False
+    ) -> list[list[Inserted]]:
+        self._owner.check()
+        if not isinstance(connection, SqliteTransaction):
+            raise refusal(connection)
+        if connection.owner is not self._transactions:
+            raise InvalidError("within", "this transaction is of another app: its jobs are in another file")
+        return await self._transactions.insert(connection, batches, lanes)
 
     async def read_jobs(self, ids: Sequence[bytes]) -> list[JobRecord | None]:
         return self._read(jobs.read_jobs, ids)

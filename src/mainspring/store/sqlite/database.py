@@ -13,8 +13,9 @@ from urllib.parse import unquote
 
 import apsw
 
-from mainspring.errors import StoreError, StoreUnavailableError, StoreVersionError
+from mainspring.errors import StoreError, StoreUnavailableError
 from mainspring.store.queries import load_migrations, load_queries
+from mainspring.store.versions import Applied, missing_migrations
 
 APPLICATION_ID = 0x4D53_5047  # marks the file as ours
 BUSY_TIMEOUT_MS = 10_000
@@ -25,7 +26,8 @@ Q = load_queries("mainspring.store.sqlite")
 _NETWORK_FILESYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs"}
 _MIGRATIONS_TABLE = """
 create table if not exists migration (
-  number integer primary key, name text not null, checksum text not null, applied_at text not null default current_timestamp)
+  number integer primary key, name text not null, checksum text not null, applied_at text not null default current_timestamp,
+  works_with integer)
 """
 
 
@@ -97,7 +99,7 @@ def refuse_network_filesystem(path: Path) -> None:
 
 
 def migrate(connection: apsw.Connection, path: Path) -> list[str]:
-    """Bring the schema up to date; the names of the migrations applied. Refuses what is newer than we are or not ours."""
+    """Bring the schema up to date; the names of the migrations applied. Refuses what we cannot work with and what is not ours."""
     with mapped_errors(path), connection:
         connection.execute(f"pragma application_id={APPLICATION_ID}")
         connection.execute(_MIGRATIONS_TABLE)
@@ -112,25 +114,32 @@ def _refuse_foreign(connection: apsw.Connection, path: Path) -> None:
         raise StoreError(f"{path} is another program's database: choose another file")
 
 
+def read_applied(connection: apsw.Connection) -> list[Applied]:
+    """The migrations in a file."""
+    works_with = "works_with" if _says_who_works(connection) else "null"
+    rows = connection.execute(f"select number, checksum, {works_with} from migration order by number")
+    return [Applied(*row) for row in rows]
+
+
 def _apply_missing(connection: apsw.Connection, path: Path) -> list[str]:
-    shipped = load_migrations("mainspring.store.sqlite")
-    applied = dict(connection.execute("select number, checksum from migration"))
-    if applied and max(applied) > shipped[-1].number:
-        raise StoreVersionError(f"{path} was written by a newer Mainspring (schema {max(applied)}): upgrade this one")
-    names = []
-    for migration in shipped:
-        if migration.number in applied:
-            if applied[migration.number] != migration.checksum:
-                raise StoreVersionError(f"migration {migration.number} of {path} is not the one this version ships")
-            continue
+    applied = read_applied(connection)
+    missing = missing_migrations(load_migrations("mainspring.store.sqlite"), applied, str(path))
+    if missing and not _says_who_works(connection):
+        connection.execute("alter table migration add column works_with integer")
+    for migration in missing:
         connection.execute(migration.sql)
         connection.execute(
-            "insert into migration (number, name, checksum) values (?, ?, ?)",
-            (migration.number, migration.name, migration.checksum),
+            "insert into migration (number, name, checksum, works_with) values (?, ?, ?, ?)",
+            (migration.number, migration.name, migration.checksum, migration.works_with),
         )
-        names.append(f"{migration.number:04} {migration.name}")
     _set_partitions(connection)
-    return names
+    return [f"{migration.number:04} {migration.name}" for migration in missing]
+
+
+def _says_who_works(connection: apsw.Connection) -> bool:
+    """The first files did not."""
+    sql = "select count(*) from pragma_table_info('migration') where name = 'works_with'"
+    return bool(connection.execute(sql).get)
 
 
 def _set_partitions(connection: apsw.Connection) -> None:

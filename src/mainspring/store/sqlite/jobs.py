@@ -75,7 +75,7 @@ def _insert_rows(tx: Tx, batch: NewJobs, values: list[bytes]) -> None:
     """Each value is an id and its arguments; all of them go into `job` and `spec`, and into where they wait."""
     t, options, bound = batch.template, batch.template.options, array(values)
     due_at = tx.now if t.due_at is None else t.due_at
-    rank = rank_for(due_at, t.priority, options) - 1  # the array counts from 1
+    rank = rank_for(due_at, t.priority, options) + batch.first - 1  # the array counts from 1
     blocked = _block(tx, batch, bound)
     state = State.BLOCKED if blocked else State.PENDING
     columns = (t.tenant, t.queue, t.kind, t.priority, t.band, t.lane, rank, due_at, tx.now, state)

@@ -42,6 +42,35 @@ Operation = Callable[[Tx], T]
 Done = Callable[[Any, BaseException | None], None]
 
 
+def in_savepoint(tx: Tx, path: Path, operation: Operation[T]) -> T:
+    """An operation that fails changes nothing, hints at nothing, and leaves the transaction to those it shares it with."""
+    before = (dict(tx.streams), tx.next_due, set(tx.topics))
+    tx.execute("savepoint operation")
+    try:
+        with mapped_errors(path):
+            return operation(tx)
+    except BaseException:
+        tx.streams, tx.next_due, tx.topics = before
+        if tx.connection.in_transaction:  # a disk that is full or broken may have ended it
+            tx.execute("rollback to operation")
+        raise
+    finally:
+        if tx.connection.in_transaction:
+            tx.execute("release operation")
+
+
+def begin_immediate(connection: apsw.Connection, turnstile: Turnstile, given_up: Callable[[], bool]) -> None:
+    """Another process may hold the write lock for long; that is no reason to fail, only to wait."""
+    with turnstile.turn():
+        while True:
+            try:
+                connection.execute("begin immediate")
+                return
+            except apsw.BusyError:
+                if given_up():
+                    raise
+
+
 class Writer:
     """Runs operations in the order they come, in groups."""
 
@@ -116,7 +145,7 @@ class Writer:
     ) -> tuple[list[tuple[Any, BaseException | None]], list[Hint]]:
         try:
             with mapped_errors(self._path):
-                self._begin()
+                begin_immediate(self._connection, self._turnstile, lambda: self._closed)
                 tx = Tx(self._connection, self._clock.now(), self._partitions)
                 answers = [self._apply(tx, operation) for operation, _ in group]
                 self._connection.execute("commit")
@@ -126,33 +155,13 @@ class Writer:
                 self._connection.execute("rollback")
             return [(None, error)] * len(group), []
 
-    def _begin(self) -> None:
-        """Another process may hold the lock for long; that is no reason to fail, only to wait."""
-        with self._turnstile.turn():
-            while True:
-                try:
-                    self._connection.execute("begin immediate")
-                    return
-                except apsw.BusyError:
-                    if self._closed:
-                        raise
-
     def _apply(self, tx: Tx, operation: Operation[Any]) -> tuple[Any, BaseException | None]:
-        before = (dict(tx.streams), tx.next_due, set(tx.topics))
-        tx.execute("savepoint operation")
         try:
-            with mapped_errors(self._path):
-                answer = operation(tx)
+            return in_savepoint(tx, self._path, operation), None
         except StoreUnavailableError:
             raise  # the disk is full or broken: nobody in this group can be served
         except Exception as error:
-            tx.execute("rollback to operation")
-            tx.streams, tx.next_due, tx.topics = before
             return None, error
-        finally:
-            if self._connection.in_transaction:
-                tx.execute("release operation")
-        return answer, None
 
     def _answer(
         self,

@@ -1,6 +1,7 @@
 -- The tables of the engine. Times are whole microseconds since 1970 in UTC.
 -- Each narrow table's row is inserted once and deleted once; only `job` is updated, and no index covers what changes there.
 -- `mainspring` stands for the schema's name. The slot is the 12 bits after the version of an id.
+-- works with: 1
 
 create function mainspring.slot_of(id uuid) returns integer
 language sql immutable strict parallel safe
