@@ -62,7 +62,7 @@ class PostgresBackend:
         self.schema = schema or f"test_{secrets.token_hex(6)}"
         self._server_url = server_url
         self._reader = psycopg.connect(server_url, autocommit=True, options=f"-c search_path={self.schema}")
-        self._reader.adapters.register_loader("uuid", _IdLoader)
+        self._reader.adapters.register_loader("uuid", IdLoader)
 
     async def open(self, clock: Clock) -> PostgresStore:
         listen_url = None if self.url == self._server_url else self._server_url
@@ -77,7 +77,7 @@ class PostgresBackend:
         self._reader.close()
 
 
-class _IdLoader(Loader):
+class IdLoader(Loader):
     """Ids are bytes, as in every store."""
 
     format = Format.BINARY
