@@ -226,6 +226,17 @@ POSTGRES = {
         (("store/postgres/grouping.py", "if len(group) > 1 and not isinstance(error, StoreError):", "if False:"),),
         "tests/contract/test_jobs.py::test_i1_a_job_that_the_database_refuses_harms_nobody_who_submits_at_the_same_time",
     ),
+    "f: what becomes of jobs is decided without locking them": Mutation(
+        (
+            (
+                PG,
+                "from mainspring.job j where j.id = any($1::uuid[]) order by j.ctid for update\n",
+                "from mainspring.job j where j.id = any($1::uuid[])\n",
+            ),
+        ),
+        "tests/contract/test_storm.py"
+        "::test_i3_i4_i6_i9_whatever_many_callers_do_at_once_nothing_happens_twice_and_everything_can_end",
+    ),
 }
 
 

@@ -10,7 +10,7 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar, TypeVarTuple
 from urllib.parse import urlsplit
 
@@ -215,8 +215,7 @@ class Database:
                 try:
                     yield connection
                 finally:
-                    if not connection.is_closed() and connection.is_in_transaction():
-                        await _roll_back(connection)
+                    await _roll_back(connection)
 
     async def patiently(self, once: Callable[[int], Awaitable[T]]) -> T:
         """Again after a conflict, at once; again after a failure of the connection, with backoff, until patience ends."""
@@ -280,7 +279,11 @@ async def _prepare(connection: Any) -> None:
 
 
 async def _roll_back(connection: Any) -> None:
+    """What is open is rolled back. Of a connection that broke the pool knows already, and nothing can be asked of it: that must not
+    hide the error by which it broke."""
     try:
-        await connection.execute("rollback", timeout=5)
+        if connection.is_in_transaction():
+            await connection.execute("rollback", timeout=5)
     except Exception:
-        connection.terminate()
+        with suppress(asyncpg.InterfaceError):
+            connection.terminate()
