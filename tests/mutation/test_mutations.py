@@ -122,7 +122,7 @@ MUTATIONS = {
     "e: no savepoint around an operation of a group": Mutation(
         (
             ("store/sqlite/writer.py", 'tx.execute("savepoint operation")', "pass"),
-            ("store/sqlite/writer.py", '            tx.execute("rollback to operation")\n', ""),
+            ("store/sqlite/writer.py", 'tx.execute("rollback to operation")', "pass"),
             ("store/sqlite/writer.py", 'tx.execute("release operation")', "pass"),
         ),
         "tests/contract/test_files.py::test_e_an_operation_that_fails_changes_nothing_and_harms_nobody_in_its_group",
