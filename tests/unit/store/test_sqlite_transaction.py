@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import AsyncIterator
 from contextvars import Context
 from pathlib import Path
@@ -290,3 +291,26 @@ async def assert_given_up(store: SqliteStore, block: Any, tx: Any) -> None:
     with pytest.raises(StoreUnavailableError, match="nothing was written"):
         await block.__aexit__(None, None, None)
     assert await orders(store) == []
+
+
+async def test_a_statement_that_was_cancelled_before_it_began_does_not_run(store: SqliteStore) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def wait() -> bool:
+        begun.set()
+        go_on.wait(10)
+        return False
+
+    async with store.transaction() as tx:
+        tx.connection.set_progress_handler(wait, 1)
+        first = asyncio.create_task(tx.execute("insert into orders (number) values (1)"))
+        await asyncio.to_thread(begun.wait, 10)
+        second = asyncio.create_task(tx.execute("insert into orders (number) values (2)"))
+        await asyncio.sleep(0)
+        second.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await second
+        go_on.set()
+        await first
+        tx.connection.set_progress_handler(None)
+    assert await orders(store) == [1]

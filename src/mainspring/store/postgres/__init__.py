@@ -168,10 +168,10 @@ class PostgresStore:
             connection.hints.add(tx.hints())
             return answers
         adapted = await foreign.adapt(connection, blocking=blocking)
-        if blocking:
-            asyncio.run_coroutine_threadsafe(self._put_lanes(lanes), self._loop).result()
-        else:
+        if not blocking:
             await self._put_lanes(lanes)
+        elif any(lane.number() not in self._lanes for lane in lanes):
+            asyncio.run_coroutine_threadsafe(self._put_lanes(lanes), self._loop).result()
         answers, tx = await self._insert_foreign(adapted, batches)
         if hints := tx.hints():
             # Told when the caller commits, to everybody: who commits is not us.
