@@ -63,6 +63,7 @@ class Dispatcher:
         ] = {}  # the head of others' streams, and since when it lies there
         self.closed = False
         self._budget: dict[LimitKey, int] = {}
+        self._released = 0  # how often something that limits count has ended
         self._options: dict[bytes, Options] = {}
         self._flying: deque[tuple[asyncio.Task[None], set[bytes]]] = (
             deque()
@@ -121,6 +122,7 @@ class Dispatcher:
         elif hint.topic == "queue":
             self._configured = False
         elif hint.topic == "settled":
+            self._released += 1
             self._reopen(state for state in self.lanes.known.values() if state.held_until == -1)
 
     def workers_changed(self) -> None:
@@ -136,6 +138,7 @@ class Dispatcher:
             for _ in range(count):
                 seat.give_back(state.lane.resources)
         if state.limits:
+            self._released += 1
             self._reopen(self.lanes.ended(state, count))
 
     def _see(self, streams: Iterable[tuple[int, int, int, Micros]]) -> None:
@@ -219,7 +222,8 @@ class Dispatcher:
             if state.limits and not self._within_budget(state):
                 return None
             session = place(number, state.lane, now_s)
-            if session is not None:
+            if session is not None and state.limits:
+                self.lanes.started(state)
                 for limit in state.limits:
                     self._budget[limit] -= 1
             return session
@@ -253,6 +257,7 @@ class Dispatcher:
     async def _assign(self, chosen: list[Choice]) -> None:
         """Make the choices durable and hand over those that won."""
         picks = self._picks(chosen)
+        released = self._released
         try:
             answers = await self._store.assign_jobs(picks)
         except BaseException:
@@ -267,7 +272,7 @@ class Dispatcher:
         if won:
             await self._hand_over(won)
         if refused:
-            self._take_back([choice for choice in chosen if choice[2] in refused], refused)
+            self._take_back([choice for choice in chosen if choice[2] in refused], refused, released)
 
     def _picks(self, chosen: list[Choice]) -> list[Pick]:
         """One pick per session for all jobs without limits, and one per lane for those with."""
@@ -287,8 +292,6 @@ class Dispatcher:
         known = self.lanes.known
         for session, stream, ready in won:
             state, spec = known[stream[2]], specs[ready.job]
-            if state.limits:
-                self.lanes.started(state)
             lane = state.lane
             assignment = Assignment(
                 ready.job,
@@ -309,15 +312,17 @@ class Dispatcher:
                 seat.coming -= len(batch)
             self._deliver(session, batch)
 
-    def _take_back(self, choices: list[Choice], refused: dict[Ready, Assigned]) -> None:
-        """Somebody else was first, or a limit holds the job back: its worker has room again, and the window a wrong idea."""
+    def _take_back(self, choices: list[Choice], refused: dict[Ready, Assigned], released: int) -> None:
+        """Somebody else was first, or a limit holds the job back: its worker has room again, and the window a wrong idea.
+        Where something was released since the limit was looked at, it is looked at again."""
         for session, stream, ready in choices:
             self._give_back(session, stream)
             state, answer = self.lanes.known[stream[2]], refused[ready]
             if answer.held:
                 self._gauges.held += 1
-                state.held_until = answer.held_until if answer.held_until is not None else -1
-                self._close(state)
+                if answer.held_until is not None or released == self._released:
+                    state.held_until = answer.held_until if answer.held_until is not None else -1
+                    self._close(state)
                 self._see([(*stream, ready.rank)])
             else:
                 # Read again, but not at once: what lost now would lose again until the winner's commit is seen.
@@ -325,11 +330,12 @@ class Dispatcher:
                 self._relist_at_s = min(self._relist_at_s, time.monotonic() + LOST_RELIST_S)
 
     def _give_back(self, session: bytes, stream: Stream) -> None:
-        seat = self.matcher.seats.get(session)
+        state, seat = self.lanes.known[stream[2]], self.matcher.seats.get(session)
+        self.lanes.ended(state, 1)
         if seat is not None:
             seat.coming -= 1
             seat.slots += 1
-            seat.give_back(self.lanes.known[stream[2]].lane.resources)
+            seat.give_back(state.lane.resources)
 
     def _close(self, state: LaneState) -> None:
         """Out of the window, into the lane's own memory."""
