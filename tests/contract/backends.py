@@ -1,5 +1,6 @@
 """The stores under test. A backend opens stores on one database of its own and shows the rows of its tables."""
 
+import asyncio
 import re
 import secrets
 import tempfile
@@ -56,12 +57,12 @@ class SqliteBackend:
 class PostgresBackend:
     """A schema of a database. Stores connect by `url`, perhaps through a pooler; rows are read around it."""
 
-    def __init__(self, server_url: str, url: str) -> None:
+    def __init__(self, server_url: str, url: str, schema: str | None = None) -> None:
         self.url = url
-        self.schema = f"test_{secrets.token_hex(6)}"
+        self.schema = schema or f"test_{secrets.token_hex(6)}"
         self._server_url = server_url
         self._reader = psycopg.connect(server_url, autocommit=True, options=f"-c search_path={self.schema}")
-        self._reader.adapters.register_loader("uuid", _IdLoader)
+        self._reader.adapters.register_loader("uuid", IdLoader)
 
     async def open(self, clock: Clock) -> PostgresStore:
         listen_url = None if self.url == self._server_url else self._server_url
@@ -76,7 +77,7 @@ class PostgresBackend:
         self._reader.close()
 
 
-class _IdLoader(Loader):
+class IdLoader(Loader):
     """Ids are bytes, as in every store."""
 
     format = Format.BINARY
@@ -93,8 +94,9 @@ class ShardsBackend:
         self._limits = limits
 
     async def open(self, clock: Clock) -> ShardedStore:
-        shards = [await backend.open(clock) for backend in self._shards]
-        return ShardedStore(shards, await self._limits.open(clock))
+        opening = [backend.open(clock) for backend in (*self._shards, self._limits)]
+        *shards, limits = await asyncio.gather(*opening)
+        return ShardedStore(shards, limits)
 
     def rows(self, store: Store, sql: str) -> list[tuple[Any, ...]]:
         """The tables as if they were one database's: a job's from all shards, nodes from their home, limits with the jobs that

@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from faults.harness import Child, Site, check_effects, check_tables, until
+from faults.checks import check_effects, check_tables
+from faults.harness import Child, Site, until
 
 LEASE_S = 10.0  # the real one
 SHORT_LEASE_S = 1.0

@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from faults.harness import Site, check_effects, check_tables, until
+from faults.checks import check_effects, check_tables
+from faults.harness import Site, until
 
 GRACE_S = 1.0
 
