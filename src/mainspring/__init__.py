@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         NotFoundError,
         StoreError,
         StoreUnavailableError,
+        StoreUncertainError,
     )
     from mainspring.execute.context import Context
     from mainspring.execute.signals import Cancel, Retry, Snooze
@@ -50,6 +51,7 @@ __all__ = [
     "State",
     "StoreError",
     "StoreUnavailableError",
+    "StoreUncertainError",
     "Transaction",
 ]
 

@@ -6,8 +6,9 @@
     ├── NotFoundError (LookupError)     no such job, schedule, queue or kind
     ├── ConflictError                   the key belongs to another job, or the state does not allow the action
     ├── StoreError                      the store cannot be used as asked
-    │   ├── StoreVersionError           the file was written by a newer Mainspring, or its migrations were altered
-    │   └── StoreUnavailableError       full, read-only or unreachable for now: nothing was written, try again
+    │   ├── StoreVersionError           the store needs a newer Mainspring, or its migrations were altered
+    │   ├── StoreUnavailableError       full, read-only or unreachable for now: nothing was written, try again
+    │   └── StoreUncertainError         the database went away during a commit and has not come back: written or not
     ├── JobError                        a job did not end with a result
     │   ├── JobFailedError              it failed for good; `.reason` and `.traceback` tell why
     │   └── JobCancelledError           it was cancelled or expired
@@ -53,6 +54,10 @@ class StoreVersionError(StoreError):
 
 class StoreUnavailableError(StoreError):
     """Nothing was written; the same call may succeed later."""
+
+
+class StoreUncertainError(StoreError):
+    """Whether it was written is not known; look, or try again with a `key`, which makes that safe."""
 
 
 class JobError(MainspringError):

@@ -4,6 +4,7 @@ Plain SELECTs and Python, so that every backend is held to the same sentences. T
 """
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from contract.backends import Backend
@@ -11,18 +12,16 @@ from mainspring.core.lifecycle import ENDED, LIVE, MAX_LOSSES, State
 from mainspring.core.partition import partition_of
 from mainspring.store.contract import Store
 
+Rows = Callable[[str], list[tuple[Any, ...]]]  # the answer to a plain SELECT
+
 _JOB = "id, tenant, state, band, lane, rank, due_at, attempt, losses, cancelling, started_at, finished_at"
 
 
 class Tables:
     """Every table that speaks of jobs, at one moment."""
 
-    def __init__(self, backend: Backend, store: Store) -> None:
-        self.partitions = store.partitions
-
-        def rows(sql: str) -> list[tuple[Any, ...]]:
-            return backend.rows(store, sql)
-
+    def __init__(self, rows: Rows, partitions: int) -> None:
+        self.partitions = partitions
         columns = _JOB.split(", ")
         self.jobs = {row[0]: dict(zip(columns, row, strict=True)) for row in rows(f"select {_JOB} from job")}
         self.timer = rows("select job, partition, due_at, band, lane, rank, attempt from timer")
@@ -43,8 +42,12 @@ class Tables:
 
 
 def check_invariants(backend: Backend, store: Store) -> None:
+    check_rows(lambda sql: backend.rows(store, sql), store.partitions)
+
+
+def check_rows(rows: Rows, partitions: int) -> None:
     """Raises AssertionError with the invariant and the job that broke it."""
-    tables = Tables(backend, store)
+    tables = Tables(rows, partitions)
     _check_places(tables)
     _check_waiting(tables)
     _check_live(tables)

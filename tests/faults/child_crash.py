@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import os
 import sys
-import tempfile
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,6 +19,7 @@ from faults import crash, scene, timing
 from faults.scene import Jobs, make_jobs
 from mainspring import App, Context
 from mainspring.core.schedule import parse_rule
+from mainspring.store.opening import StoreSettings
 from mainspring.sweep.ticker import Definition
 from mainspring.testing import ManualNode
 
@@ -31,7 +31,7 @@ _BEAT_S = 0.02
 
 
 class Config(Struct):
-    store: str
+    store: StoreSettings
     folder: str
     acks: str
     step: str | None = None
@@ -41,11 +41,10 @@ class Config(Struct):
 
 
 @contextlib.asynccontextmanager
-async def node_at(app: App, folder: Path, now: datetime) -> AsyncIterator[ManualNode]:
-    """The public manual node, on a folder that outlives it."""
-    beat = patch.dict(timing.worker_defaults(), heartbeat_s=_BEAT_S)
-    with beat, patch.object(tempfile, "mkdtemp", lambda **_: str(folder)), patch("shutil.rmtree"):
-        async with ManualNode(app, now=now) as node:
+async def node_at(app: App, now: datetime) -> AsyncIterator[ManualNode]:
+    """The public manual node, on a store that outlives it."""
+    with patch.dict(timing.worker_defaults(), heartbeat_s=_BEAT_S):
+        async with ManualNode(app, now=now, own_store=True) as node:
             yield node
 
 
@@ -84,7 +83,7 @@ class Life:
 
     async def before(self, folder: Path) -> None:
         """Some jobs end, two are running when the process ends."""
-        async with node_at(self._app, folder, STARTED) as node:
+        async with node_at(self._app, STARTED) as node:
             await self.submit(*(self._jobs.quick.job(n) for n in range(3)))
             await node.tick()
             await self.submit(*(self._jobs.gated.job(str(folder / "over")) for _ in range(2)))
@@ -93,9 +92,9 @@ class Life:
                 await asyncio.sleep(0.005)
             os._exit(crash.CRASHED)
 
-    async def live(self, folder: Path) -> None:
+    async def live(self) -> None:
         jobs = self._jobs
-        async with node_at(self._app, folder, LIVED) as node:
+        async with node_at(self._app, LIVED) as node:
             self.acknowledged("started", "node")
             await self.submit(*(jobs.quick.job(n) for n in range(3)), jobs.quick_thread.job(3))
             await self.submit(jobs.quick.options(key="once").job(4))
@@ -127,11 +126,11 @@ class Life:
 def main(config: Config) -> None:
     if config.step is not None:
         crash.end_at(config.step, config.point, config.nth)
-    jobs, folder = make_jobs(config.store), Path(config.folder)
+    jobs = make_jobs(config.store)
     if config.seed:
-        asyncio.run(Life(jobs, config.acks).before(folder))
+        asyncio.run(Life(jobs, config.acks).before(Path(config.folder)))
     else:
-        asyncio.run(Life(declare(jobs), config.acks).live(folder))
+        asyncio.run(Life(declare(jobs), config.acks).live())
 
 
 if __name__ == "__main__":

@@ -10,10 +10,11 @@ from msgspec import Struct, json
 from faults.child_worker import say
 from faults.scene import Jobs, make_jobs
 from mainspring.errors import MainspringError
+from mainspring.store.opening import StoreSettings
 
 
 class Config(Struct):
-    store: str
+    store: StoreSettings
 
 
 def answer(jobs: Jobs, line: str) -> str:

@@ -8,10 +8,11 @@ from msgspec import Struct, json
 from faults import scene
 from faults.child_worker import say
 from faults.scene import Jobs, make_jobs
+from mainspring.store.opening import StoreSettings
 
 
 class Config(Struct):
-    store: str
+    store: StoreSettings
     acks: str
     count: int = 100
     batch: int = 1

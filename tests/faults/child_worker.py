@@ -7,10 +7,11 @@ from msgspec import Struct, json
 
 from faults import timing
 from faults.scene import make_jobs
+from mainspring.store.opening import StoreSettings
 
 
 class Config(Struct):
-    store: str
+    store: StoreSettings
     lease_s: float | None = None
     slots: int = 50
     grace_s: float = 5.0

@@ -1,4 +1,4 @@
-"""What the tests of faults share: processes, waiting for observables, the effect log and its checker."""
+"""What the tests of faults share: a place with a database and an effect log, processes, and waiting for observables."""
 
 import contextlib
 import os
@@ -7,22 +7,22 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
-import apsw
+import pytest
 from msgspec import json
 
+from faults.effects import Effect, read_effects
+from faults.places import File, Place
 from faults.scene import Jobs, make_jobs
-from mainspring.core.partition import format_id
-from mainspring.core.timer import SECOND
-from mainspring.store.sqlite.database import connect
 
 T = TypeVar("T")
 
+STORES = ("sqlite", "postgres")
+#: For what is about files, and for what no store can make a difference to.
+ON_SQLITE = pytest.mark.parametrize("place", ["sqlite"], indirect=True)
 PATIENCE_S = 60.0  # far more than anything here takes; a wait that long is a failure and says what it waited for
 HERE = Path(__file__).parent
 _POLL_S = 0.01
@@ -35,15 +35,6 @@ def until(probe: Callable[[], T], what: str, within_s: float = PATIENCE_S) -> T:
         assert time.monotonic() < deadline_s, f"waited {within_s:g} s in vain: {what}"
         time.sleep(_POLL_S)
     return answer
-
-
-class Effect(NamedTuple):
-    """One run of a job, as it told itself."""
-
-    job: str
-    attempt: int
-    pid: int
-    at_s: float  # monotonic, the same in every process
 
 
 class Child:
@@ -129,25 +120,21 @@ class Child:
 
 
 class Site:
-    """One store file, its effect log, and the processes that work on it."""
+    """One database, its effect log, and the processes that work on it."""
 
-    def __init__(self, folder: Path, store: Path | None = None) -> None:
+    def __init__(self, folder: Path, place: Place | None = None) -> None:
         self.folder = folder
-        self.store = store or folder / "faults.db"
+        self.place = place or File(folder / "faults.db")
         self.log = folder / "effects.log"
         self.log.touch()
         self.children: list[Child] = []
 
-    @property
-    def url(self) -> str:
-        return f"sqlite:///{self.store}"
-
     def jobs(self, **options: Any) -> Jobs:
         """The application, for this process."""
-        return make_jobs(self.url, **options)
+        return make_jobs(self.place.settings, **options)
 
     def start(self, script: str, *, prefix: Iterable[str] = (), **config: Any) -> Child:
-        child = Child(self, script, {"store": self.url, **config}, prefix=prefix)
+        child = Child(self, script, {"store": self.place.settings, **config}, prefix=prefix)
         self.children.append(child)
         return child
 
@@ -158,16 +145,11 @@ class Site:
         return child
 
     def effects(self) -> list[Effect]:
-        lines = (line.split() for line in self.log.read_text().splitlines())
-        return [Effect(job, int(attempt), int(pid), int(at_ns) / 1e9) for job, attempt, pid, at_ns in lines]
+        return read_effects(self.log)
 
     def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """What is stored now, read past Mainspring."""
-        connection = connect(self.store, readonly=True)
-        try:
-            return connection.execute(sql, values).fetchall()
-        finally:
-            connection.close()
+        return self.place.rows(sql, *values)
 
     def value(self, sql: str, *values: Any) -> Any:
         return self.rows(sql, *values)[0][0]
@@ -177,25 +159,13 @@ class Site:
         left = "select count(*) from job where state not in ('completed', 'failed', 'cancelled')"
         until(lambda: self.value(left) == 0, "every job ends", within_s)
 
-    def idle_writer(self) -> bool:
-        """Does nobody hold the file's write lock at this moment?"""
-        connection = connect(self.store)
-        try:
-            connection.set_busy_timeout(0)
-            connection.execute("begin immediate; rollback")
-        except apsw.BusyError:
-            return False
-        finally:
-            connection.close()
-        return True
-
     def freeze(self, child: Child) -> None:
-        """Stop a process, but not in the middle of a commit: SQLite's lock would stop everybody with it."""
+        """Stop a process, but not where it stops everybody with it: in the middle of a commit it has the lock of SQLite's file."""
 
         def frozen() -> bool:
             child.signal(signal.SIGSTOP)
             until(lambda: _state_of(child.pid) == "T", "the process has stopped")
-            if self.idle_writer():
+            if self.place.can_write():
                 return True
             child.signal(signal.SIGCONT)
             return False
@@ -205,93 +175,8 @@ class Site:
     def close(self) -> None:
         for child in self.children:
             child.close()
+        self.place.close()
 
 
 def _state_of(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-
-
-class Tally(NamedTuple):
-    """What the checker found. `repeats`: runs beyond the first of a job. `unexplained`: those that no lost or failed attempt
-    in the store explains."""
-
-    runs: int
-    repeats: int
-    unexplained: int
-
-
-def check_effects(site: Site, acknowledged: Iterable[str]) -> Tally:
-    """Lost is 0; every run has an attempt number of its own, and none that the store has not given out."""
-    effects = site.effects()
-    runs = Counter(effect.job for effect in effects)
-    lost = [job for job in acknowledged if job not in runs]
-    assert not lost, f"{len(lost)} acknowledged jobs never ran, such as {lost[:3]}"
-    twice = [key for key, count in Counter(effect[:2] for effect in effects).items() if count > 1]
-    assert not twice, f"{len(twice)} attempts ran twice, such as {twice[:3]}"
-    stored = {format_id(row[0]): row[1:] for row in site.rows("select id, attempt, losses, failures from job")}
-    unknown = [effect for effect in effects if effect.job in stored and effect.attempt > stored[effect.job][0]]
-    assert not unknown, f"runs that the store knows nothing of: {unknown[:3]}"
-    allowed = {job: 1 + losses + failures for job, (_, losses, failures) in stored.items()}
-    unexplained = sum(max(0, count - allowed.get(job, 1)) for job, count in runs.items())
-    return Tally(len(effects), len(effects) - len(runs), unexplained)
-
-
-def check_every_second(site: Site, schedule: str) -> int:
-    """Each second from a schedule's first to its last fired once or is recorded as missed; how many jobs it made."""
-    rows = site.rows("select occurrence_at from occurrence where schedule = ? order by 1", schedule)
-    made = "select count(*) from spec where options ->> '$.schedule' = ?"
-    assert site.value(made, schedule) == len(rows), "more than one job for an occurrence"
-    missed = site.rows("select first_at, last_at from missed where schedule = ?", schedule)
-    covered = sorted([(at, at) for (at,) in rows] + missed)
-    wrong = [(a, b) for a, b in pairwise(covered) if b[0] - a[1] != SECOND]
-    assert not wrong, f"{len(wrong)} gaps or repeats, such as {wrong[0]}"
-    return len(rows)
-
-
-def check_tables(site: Site) -> None:
-    """Every waiting job waits in one place, every live one has one row, every ended one is listed once; counters fit."""
-    for name, sql in _WRONG.items():
-        wrong = site.value(f"select count(*) from ({sql})")
-        assert wrong == 0, f"{wrong} rows: {name}"
-    assert site.value("pragma integrity_check") == "ok"
-
-
-_WAITING = "(select count(*) from timer t where t.job = j.id) + (select count(*) from ready r where r.job = j.id)"
-_WRONG = {
-    "a pending job not in exactly one of timer and ready": f"select 1 from job j where state = 'pending' and {_WAITING} <> 1",
-    "a job that does not wait, in timer or ready": f"select 1 from job j where state <> 'pending' and {_WAITING} <> 0",
-    "a waiting row with another attempt than its job": (
-        "select 1 from (select job, attempt from timer union all select job, attempt from ready) w "
-        "join job j on j.id = w.job where j.attempt <> w.attempt"
-    ),
-    "a live job without exactly one live row of its attempt": (
-        "select 1 from job j where state in ('assigned', 'running') "
-        "and (select count(*) from live l where l.job = j.id and l.attempt = j.attempt) <> 1"
-    ),
-    "a live row without a live job": (
-        "select 1 from live l left join job j on j.id = l.job where j.state is null or j.state not in ('assigned', 'running')"
-    ),
-    "an ended job not listed exactly once": (
-        "select 1 from job j where state in ('completed', 'failed', 'cancelled') and (select count(*) from finished f "
-        "where f.job = j.id and f.state = j.state and f.finished_at = j.finished_at and f.tenant = j.tenant) <> 1"
-    ),
-    "a listed job that has not ended": (
-        "select 1 from finished f left join job j on j.id = f.job "
-        "where j.state is null or j.state not in ('completed', 'failed', 'cancelled')"
-    ),
-    "a job without its arguments": "select 1 from job j left join spec s on s.job = j.id where s.job is null",
-    "a limit held by a job that does not run": (
-        "select 1 from held h left join job j on j.id = h.job where j.state is null or j.state not in ('assigned', 'running')"
-    ),
-    "a cancel request for a job that does not run": (
-        "select 1 from cancel c left join job j on j.id = c.job where j.state is null or j.state not in ('assigned', 'running')"
-    ),
-    "an ended job that its schedule counts as active": (
-        "select 1 from active a left join job j on j.id = a.job "
-        "where j.state is null or j.state in ('completed', 'failed', 'cancelled')"
-    ),
-    "an occurrence whose job is gone": (
-        "select 1 from occurrence o left join job j on j.id = o.job where j.id is null"
-    ),
-    "a claim whose job is gone": "select 1 from claim c left join job j on j.id = c.job where j.id is null",
-}

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from mainspring import App, Context
 from mainspring.runtime.clock import Clock
+from mainspring.store.opening import StoreSettings
 
 
 def append(path: str, line: str) -> None:
@@ -122,5 +123,8 @@ class Jobs:
             self.only_here = app.job()(only_here)
 
 
-def make_jobs(store: str, clock: Clock | None = None, *, everywhere: bool = True) -> Jobs:
-    return Jobs(App(store, clock=clock), everywhere=everywhere)
+def make_jobs(store: StoreSettings, clock: Clock | None = None, *, everywhere: bool = True) -> Jobs:
+    """An application whose settings come from the test and not from the environment."""
+    app = App(store.url, clock=clock)
+    app.store_settings = store
+    return Jobs(app, everywhere=everywhere)

@@ -4,10 +4,12 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
+from itertools import product
 
 import pytest
 
-from faults.harness import Site, check_effects, check_every_second, check_tables
+from faults.checks import check_effects, check_every_second, check_tables
+from faults.harness import STORES, Site
 from faults.scene import Jobs
 from mainspring.core.timer import HOUR, Micros
 from mainspring.runtime.clock import SystemClock
@@ -59,7 +61,9 @@ def _occurrences(site: Site) -> list[Micros]:
     ]
 
 
-@pytest.mark.parametrize("catch_up", ["all", "latest", "none"])
+@pytest.mark.parametrize(
+    ("place", "catch_up"), [*product(STORES, ["all"]), ("sqlite", "latest"), ("sqlite", "none")], indirect=["place"]
+)
 async def test_an_hour_forward(site: Site, catch_up: str) -> None:
     clock = JumpingClock()
     async with _running(site, clock, catch_up=catch_up) as jobs:

@@ -9,14 +9,17 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec import Struct, json
 
 from faults import crash
+from faults.checks import check_effects, check_tables
 from faults.child_crash import LIVED, RECOVERED, declare, node_at
-from faults.harness import Site, check_effects, check_tables
+from faults.harness import Site
+from faults.places import Place
 from mainspring.core.partition import format_id
 from mainspring.core.timer import SECOND, to_micros
 
-_VERBS = crash.writing_verbs()
+_VERBS = crash.writing_verbs("sqlite")
 _FLOW = ("insert_jobs", "ripen_timers", "assign_jobs", "settle_attempts", "fire_schedules", "renew_lease")
 _POINTS = [
     *((verb, point, 1) for verb in _VERBS for point in crash.STORE_POINTS),
@@ -30,9 +33,9 @@ Acks = dict[str, set[str]]  # what was promised before the process ended: verb -
 
 
 @pytest.fixture(scope="module")
-def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def past(shared_place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """The store as a process left it that ended while jobs ran."""
-    site = _site(tmp_path_factory.mktemp("past"))
+    site = Site(tmp_path_factory.mktemp("past"), shared_place)
     child = site.start("child_crash", folder=str(site.folder), acks=str(site.folder / "acks"), seed=True)
     assert child.wait() == crash.CRASHED, child.errors()
     (site.folder / "over").touch()
@@ -41,6 +44,7 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def test_the_list_of_steps_is_found_in_the_code() -> None:
+    assert crash.writing_verbs("postgres") == _VERBS
     assert set(_FLOW) < set(_VERBS)
     assert not {"close", "subscribe", "read_jobs", "list_jobs"} & set(_VERBS)
     assert len(_VERBS) >= 20
@@ -50,23 +54,22 @@ def test_the_list_of_steps_is_found_in_the_code() -> None:
 def test_nothing_acknowledged_is_lost(
     step: str, point: str, nth: int, past: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if step != "open":
-        for name in ("test.db", "test.db-wal", "effects.log", "acks"):
-            if (past.folder / name).exists():
-                shutil.copy(past.folder / name, tmp_path / name)
-    site = _site(tmp_path)
+    site = _site(past, tmp_path, empty=step == "open")
     monkeypatch.setenv("FAULTS_LOG", str(site.log))
     acks = tmp_path / "acks"
-    child = site.start("child_crash", folder=str(tmp_path), acks=str(acks), step=step, point=point, nth=nth)
     try:
+        child = site.start("child_crash", folder=str(tmp_path), acks=str(acks), step=step, point=point, nth=nth)
         code = child.wait()
+        reached = code == crash.CRASHED
+        assert reached, f"child_crash never reaches {step} {point!r}: let it use that verb. {child.errors()}"
+        asyncio.run(_recover(site))
+        _check(site, past, _read_acks(acks), step, point)
     finally:
-        child.close()
-    assert code == crash.CRASHED, f"child_crash never reaches {step} {point!r}: let it use that verb. {child.errors()}"
+        site.close()
 
-    asyncio.run(_recover(site))
 
-    promised, old = _read_acks(acks), _read_acks(past.folder / "acks")["submit"]
+def _check(site: Site, past: Site, promised: Acks, step: str, point: str) -> None:
+    old = _read_acks(past.folder / "acks")["submit"]
     check_tables(site)
     _check_states(site, promised, old, step, point)
     _check_occurrences(site, promised)
@@ -77,15 +80,20 @@ def test_nothing_acknowledged_is_lost(
 async def _recover(site: Site) -> None:
     """The next process: it waits for no lease, because its clock is later than that."""
     jobs = declare(site.jobs())
-    async with node_at(jobs.app, site.folder, RECOVERED) as node:
+    async with node_at(jobs.app, RECOVERED) as node:
         await node.advance("5m")
         once = await jobs.quick.options(key="once").submit(4)
         await node.tick()
         assert (await once.status()).state == "completed"
 
 
-def _site(folder: Path) -> Site:
-    return Site(folder, folder / "test.db")
+def _site(past: Site, folder: Path, *, empty: bool) -> Site:
+    """Where nothing has been yet, or everything is as in the past."""
+    if empty:
+        return Site(folder, past.place.fresh(folder))
+    for name in ("effects.log", "acks"):
+        shutil.copy(past.folder / name, folder / name)
+    return Site(folder, past.place.copy(folder))
 
 
 def _read_acks(path: Path) -> Acks:
@@ -119,10 +127,15 @@ def _check_states(site: Site, promised: Acks, old: set[str], step: str, point: s
         assert yearly == 1 or (step, point) == ("delete_schedules", "committed")
 
 
+class _Occurring(Struct):
+    occurrence_at: int | None = None
+
+
 def _check_occurrences(site: Site, promised: Acks) -> None:
     """One job per occurrence: every minute from the first to the watermark, none twice, none left out."""
-    made = "select s.options ->> '$.occurrence_at' at from spec s join job j on j.id = s.job where at is not null order by at"
-    times = [int(at) for (at,) in site.rows(made)]
+    made = site.rows("select s.options from spec s join job j on j.id = s.job")
+    found = [json.decode(options, type=_Occurring).occurrence_at for (options,) in made]
+    times = sorted(at for at in found if at is not None)
     assert [later - earlier for earlier, later in pairwise(times)] == [60 * SECOND] * (len(times) - 1)
     assert times[-1] == site.value("select watermark_at from schedule where name = 'minutely'")
     assert times[-1] == to_micros("end", RECOVERED + timedelta(minutes=5))

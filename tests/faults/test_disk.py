@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from faults.harness import Child, Site, check_effects, check_tables, until
+from faults.checks import check_effects, check_tables
+from faults.harness import ON_SQLITE, Child, Site, until
+from faults.places import File
 
 LEASE_S = 1.0
 DISK_BYTES = 8 << 20
@@ -66,7 +68,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def disk_site(small_disk: Path, tmp_path: Path) -> Iterator[Site]:
-    site = Site(tmp_path, small_disk / "faults.db")
+    site = Site(tmp_path, File(small_disk / "faults.db"))
     yield site
     site.close()
 
@@ -105,6 +107,7 @@ def test_a_full_disk(disk_site: Site, small_disk: Path) -> None:
     assert worker.alive, worker.errors()
 
 
+@ON_SQLITE
 def test_a_file_that_may_not_grow(site: Site) -> None:
     """The same without root: the process may write no file beyond a size."""
     worker, shell = site.worker(lease_s=LEASE_S), Shell(site)
@@ -114,7 +117,7 @@ def test_a_file_that_may_not_grow(site: Site) -> None:
 
     refused = shell.refusal()
     assert refused.startswith("StoreUnavailableError")
-    assert str(site.store) in refused
+    assert site.place.settings.place in refused
     assert shell.state(shell.accepted[0]) in ("pending", "assigned", "running", "completed")
 
     resource.prlimit(shell.child.pid, resource.RLIMIT_FSIZE, free)
@@ -149,6 +152,7 @@ def _broken_sync(child: Child) -> Iterator[None]:
         tracer.wait()
 
 
+@ON_SQLITE
 def test_a_disk_that_cannot_sync(site: Site) -> None:
     """An answer is given after the sync: where that fails, the answer is an error."""
     shell = Shell(site)
@@ -166,6 +170,7 @@ def test_a_disk_that_cannot_sync(site: Site) -> None:
     _check(site, shell)
 
 
+@ON_SQLITE
 def test_a_worker_whose_disk_cannot_sync(site: Site) -> None:
     """It can neither claim nor report nor renew its lease; when the disk is back, it goes on."""
     worker, shell = site.worker(lease_s=LEASE_S), Shell(site)

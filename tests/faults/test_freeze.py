@@ -3,7 +3,8 @@
 import signal
 import time
 
-from faults.harness import Site, check_effects, check_tables, until
+from faults.checks import check_effects, check_tables
+from faults.harness import Site, until
 
 LEASE_S = 1.0
 

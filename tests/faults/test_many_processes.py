@@ -1,4 +1,4 @@
-"""Many processes on one file: some submit, some run; they wake each other and share the work."""
+"""Many processes on one database: some submit, some run; they wake each other and share the work."""
 
 import signal
 import threading
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from faults.harness import Site, check_effects, check_tables, until
+from faults.checks import check_effects, check_tables
+from faults.harness import ON_SQLITE, Site, until
 from mainspring.app.schedules import ScheduleVerbs
 from mainspring.core.job import DEFAULT_TENANT
 from mainspring.core.schedule import parse_rule
@@ -65,9 +66,9 @@ def test_a_cancel_reaches_the_process_that_runs_the_job(site: Site) -> None:
         until(lambda: job.status().state == "cancelled", "it is cancelled where it runs", SOON_S)
 
 
-@pytest.mark.parametrize("batch", [1, 50], ids=["singles", "batches"])
+@pytest.mark.parametrize("batch", [1, 20], ids=["singles", "batches"])
 def test_eight_writers_at_once(site: Site, batch: int) -> None:
-    """They also open a file that is not there yet, all at the same moment."""
+    """They also open a store that is not there yet, all at the same moment."""
     paths = [site.folder / f"{n}.acks" for n in range(8)]
     writers = [site.start("child_submit", acks=str(path), count=200 * batch, batch=batch) for path in paths]
     worker = site.worker()
@@ -83,12 +84,13 @@ def test_eight_writers_at_once(site: Site, batch: int) -> None:
     assert worker.alive
 
 
+@ON_SQLITE
 def test_a_lock_held_for_long_reaches_nobody(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Longer than SQLite's own patience, which is shortened for this: a submit waits, it does not fail."""
     monkeypatch.setattr("mainspring.store.sqlite.database.BUSY_TIMEOUT_MS", 20)
     jobs = site.jobs()
     with jobs.app.sync:
-        holder = connect(site.store)
+        holder = connect(site.place.settings.path)
         holder.execute("begin immediate")
         releasing = threading.Timer(0.5, holder.execute, ("rollback",))
         releasing.start()
@@ -101,8 +103,9 @@ def test_a_lock_held_for_long_reaches_nobody(site: Site, monkeypatch: pytest.Mon
 
 def test_two_nodes_share_the_partitions_and_steal_when_idle(site: Site) -> None:
     every, some = site.worker(), site.worker(everywhere=False)
+    half = site.value("select count(*) from partition") // 2
     share = "select count(*) from partition group by node"
-    until(lambda: sorted(site.rows(share)) == [(2,), (2,)], "both own half of the partitions")
+    until(lambda: site.rows(share) == [(half,), (half,)], "both own half of the partitions")
     jobs = site.jobs()
     with jobs.app.sync as app:
         # In all partitions, but only one of the two nodes serves the kind.
@@ -123,5 +126,5 @@ def test_a_node_that_leaves_gives_its_share_away_at_once(site: Site) -> None:
     until(lambda: site.value(owners) == 2, "both own partitions")
     first.signal(signal.SIGTERM)
     assert first.wait() == 0, first.errors()
-    until(lambda: site.rows("select count(*) from partition group by node") == [(4,)], "the other owns all", 8.0)
+    until(lambda: len(site.rows("select node from partition group by node")) == 1, "the other owns all", 8.0)
     assert second.alive

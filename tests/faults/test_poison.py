@@ -5,10 +5,12 @@ import signal
 
 import pytest
 
-from faults.harness import Site, check_effects, check_tables, until
+from faults.checks import check_effects, check_tables
+from faults.harness import ON_SQLITE, Site, until
 from mainspring import JobFailedError
 
 
+@ON_SQLITE
 def test_poison_in_a_process(site: Site) -> None:
     jobs = site.jobs()
     worker = site.worker(slots=10)
@@ -34,6 +36,7 @@ def test_poison_in_a_process(site: Site) -> None:
     check_tables(site)
 
 
+@ON_SQLITE
 def test_a_process_that_is_killed_from_outside_is_one_failure(site: Site) -> None:
     """As the kernel does when memory runs out: the job is tried again in another process."""
     jobs = site.jobs()
@@ -49,6 +52,7 @@ def test_a_process_that_is_killed_from_outside_is_one_failure(site: Site) -> Non
     assert worker.alive
 
 
+@ON_SQLITE
 def test_a_poison_job_with_retries_is_given_up(site: Site) -> None:
     jobs = site.jobs()
     worker = site.worker(slots=10)

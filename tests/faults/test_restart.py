@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from faults.harness import PATIENCE_S, Site, check_effects, check_tables
+from faults.checks import check_effects, check_tables
+from faults.harness import PATIENCE_S, Site
 from mainspring.errors import StoreUnavailableError
-from mainspring.store.sqlite import SqliteStore
+from mainspring.store.contract import Store
 from mainspring.sweep import ownership
 
 
@@ -23,7 +24,7 @@ async def test_a_node_that_was_ended_starts_again(site: Site, monkeypatch: pytes
         held = await jobs.gated.submit(str(gate))
         await _runs(site, 1)
 
-        _refuse(monkeypatch, refusals)
+        _refuse(monkeypatch, app.store, refusals)
         (node,) = await app.store.list_nodes()
         assert await app.store.end_nodes({node.id: None}) == 1
         await _runs(site, 2)  # rescued from the old node, started by the new one
@@ -45,13 +46,13 @@ async def _runs(site: Site, count: int) -> None:
             await asyncio.sleep(0.01)
 
 
-def _refuse(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
-    real, left = SqliteStore.insert_node, [None] * times
+def _refuse(monkeypatch: pytest.MonkeyPatch, store: Store, times: int) -> None:
+    real, left = store.insert_node, [None] * times
 
-    async def insert_node(self: SqliteStore, *arguments: Any) -> None:
+    async def insert_node(*arguments: Any) -> None:
         if left:
             left.pop()
             raise StoreUnavailableError("the disk is full")
-        await real(self, *arguments)
+        await real(*arguments)
 
-    monkeypatch.setattr(SqliteStore, "insert_node", insert_node)
+    monkeypatch.setattr(store, "insert_node", insert_node)

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from faults.harness import Child, Effect, Site, check_effects, check_every_second, check_tables, until
+from faults.checks import check_effects, check_every_second, check_tables
+from faults.effects import Effect
+from faults.harness import Child, Site, until
 from mainspring.core.partition import format_id
 
 LEASE_S = 1.0

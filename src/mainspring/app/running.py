@@ -25,7 +25,7 @@ _LAST_BACKOFF_S = 5.0
 
 
 async def open_patiently(app: "App") -> None:
-    """As `async with app`, but a database that cannot be reached is waited for: services start in any order. A file is there or not."""
+    """As `async with app`, but a database that cannot be reached is waited for: services start in any order."""
     backoff_s = 0.5
     while True:
         try:

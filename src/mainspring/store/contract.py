@@ -2,7 +2,8 @@
 
 Rules for every verb: it takes and returns many; it is one transaction (in each database, where slots are spread over many) and
 is durable when it returns; a change is conditional on the state and attempt it expects, and what lost is an answer, never an
-exception; `now` is the store's own clock. A verb that cannot write at all raises `StoreUnavailableError` and has written nothing.
+exception; `now` is the store's own clock. A verb that cannot write at all raises `StoreUnavailableError` and has written
+nothing; one that cannot find out whether it has written raises `StoreUncertainError`.
 
 Jobs move between narrow tables: `timer` (due later), `ready` (due), `live` (assigned), `finished` (ended). Whoever inserts into
 `ready` or `timer` sends a `Hint` when the insert has committed, so that nobody has to poll.

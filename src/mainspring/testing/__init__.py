@@ -6,7 +6,7 @@
         assert (await job.status()).state == "completed"
 
 The store, the scheduler and the worker are the real ones; only the clock is yours, and nothing happens until you `tick` or
-`advance`. The store is a file in a folder of its own that goes with the node.
+`advance`. The store is a file in a folder of its own that goes with the node, or the app's own if you ask for that.
 """
 
 import asyncio
@@ -46,18 +46,22 @@ class ManualNode:
         slots: int = 100,
         labels: Iterable[str] = (),
         resources: Resources | None = None,
+        own_store: bool = False,
     ) -> None:
-        """`labels` and `resources`: what the worker has, as in `App.run`."""
+        """`labels` and `resources`: what the worker has, as in `App.run`. `own_store`: work on the store that the app names, which
+        stays when the node has gone."""
         self._app = app
+        self._own_store = own_store
         self._slots = slots
         self._labels = check_labels(labels)
         self._resources = resources or machine_resources()
         self._clock = ManualClock(to_micros("now", now))
 
     async def __aenter__(self) -> "ManualNode":
-        self._folder = Path(tempfile.mkdtemp(prefix="mainspring-test-"))
         self._own = (self._app.store_settings, self._app.clock)
-        self._app.store_settings = StoreSettings(f"sqlite:///{self._folder}/test.db")
+        self._folder = None if self._own_store else Path(tempfile.mkdtemp(prefix="mainspring-test-"))
+        if self._folder is not None:
+            self._app.store_settings = StoreSettings(f"sqlite:///{self._folder}/test.db")
         self._app.clock = self._clock
         await self._app.__aenter__()
         store = self._app.store
@@ -68,6 +72,8 @@ class ManualNode:
             self._app.registry,
             self.node.desk,
             slots=self._slots,
+            labels=self._labels,
+            resources=self._resources,
             hooks=self._app.hooks,
             grace_s=0.0,
             now=store.clock.now,
@@ -92,7 +98,8 @@ class ManualNode:
         await self.node.leave()
         await self._app.__aexit__()
         self._app.store_settings, self._app.clock = self._own
-        shutil.rmtree(self._folder)
+        if self._folder is not None:
+            shutil.rmtree(self._folder)
 
     @property
     def now(self) -> datetime:

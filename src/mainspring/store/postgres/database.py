@@ -10,14 +10,14 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar, TypeVarTuple
 from urllib.parse import urlsplit
 
 import asyncpg
 
 from mainspring.core.timer import Micros
-from mainspring.errors import StoreError, StoreUnavailableError
+from mainspring.errors import StoreError, StoreUnavailableError, StoreUncertainError
 from mainspring.runtime.clock import Clock
 from mainspring.runtime.log import get_logger
 from mainspring.store.hints import Hints
@@ -110,6 +110,7 @@ class Database:
         self.partitions: int
         self._pool = pool
         self.owner = Owner()
+        self._closed = False
         self._identify = f"{_IDENTIFY}, {_SET_PLANNER}" if pooled else _IDENTIFY
 
     @classmethod
@@ -132,6 +133,7 @@ class Database:
         return cls(url, schema, pool, pooled=pooled)
 
     async def close(self) -> None:
+        self._closed = True
         try:
             async with asyncio.timeout(5):
                 await self._pool.close()
@@ -184,7 +186,12 @@ class Database:
 
     async def was_committed(self, xid: str, pid: int) -> bool:
         """What became of a transaction whose connection broke during its commit."""
-        return await self.patiently(lambda _: self._was_committed(xid, pid))
+        try:
+            return await self.patiently(lambda _: self._was_committed(xid, pid))
+        except StoreUnavailableError as error:
+            raise StoreUncertainError(
+                f"{self.place} went away during a commit and has not come back: whether it was written is not known"
+            ) from error
 
     async def _was_committed(self, xid: str, pid: int) -> bool:
         async with self._connection() as connection:
@@ -201,13 +208,14 @@ class Database:
     async def _connection(self) -> AsyncIterator[Any]:
         """A connection with no transaction left open on it, however the block ends."""
         self.owner.check()
+        if self._closed:
+            raise StoreError("the store is closed")
         with mapped_errors(self.place):
             async with self._pool.acquire(timeout=_CONNECT_S) as connection:
                 try:
                     yield connection
                 finally:
-                    if not connection.is_closed() and connection.is_in_transaction():
-                        await _roll_back(connection)
+                    await _roll_back(connection)
 
     async def patiently(self, once: Callable[[int], Awaitable[T]]) -> T:
         """Again after a conflict, at once; again after a failure of the connection, with backoff, until patience ends."""
@@ -271,7 +279,11 @@ async def _prepare(connection: Any) -> None:
 
 
 async def _roll_back(connection: Any) -> None:
+    """What is open is rolled back. Of a connection that broke the pool knows already, and nothing can be asked of it: that must not
+    hide the error by which it broke."""
     try:
-        await connection.execute("rollback", timeout=5)
+        if connection.is_in_transaction():
+            await connection.execute("rollback", timeout=5)
     except Exception:
-        connection.terminate()
+        with suppress(asyncpg.InterfaceError):
+            connection.terminate()

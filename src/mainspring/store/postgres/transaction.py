@@ -125,11 +125,13 @@ class Transactions:
     async def _give_back(self, connection: Any) -> None:
         if _is_gone(connection):
             return
-        if connection.is_in_transaction():
-            with suppress(Exception):
-                await connection.execute("rollback", timeout=5)
         assert self._pool is not None
-        await self._pool.release(connection)
+        try:
+            if connection.is_in_transaction():
+                with suppress(Exception):
+                    await connection.execute("rollback", timeout=5)
+        finally:
+            await self._pool.release(connection)
 
 
 def _is_gone(connection: Any) -> bool:

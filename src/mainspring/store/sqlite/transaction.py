@@ -175,6 +175,7 @@ class Transactions:
     # on the thread
 
     def execute(self, sql: str, bindings: Sequence[Any] | Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        self._check_going_on()
         with mapped_errors(self._path):
             return self._connection.execute(sql, bindings).fetchall()
 
@@ -222,9 +223,10 @@ class Transactions:
             self._made.close()
 
     def _check_going_on(self) -> None:
+        """After some errors SQLite rolls back by itself; what came then would be a transaction of its own."""
         if not self._connection.in_transaction:
             raise StoreUnavailableError(
-                f"an error of the disk of {self._path} has ended this transaction: nothing was written"
+                f"an error has ended this transaction on {self._path}: nothing was written; begin again"
             )
 
     def _by_us(self, work: Callable[..., T], *arguments: Any) -> T:
