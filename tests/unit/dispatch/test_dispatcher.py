@@ -441,7 +441,9 @@ async def test_a_limit_that_was_released_while_it_refused_is_asked_again(
 
     async def assign_and_release(picks: Sequence[Pick]) -> list[Assigned]:
         answers = await assign(picks)
-        await floor.store.settle_attempts(other, [Settlement(first, 1, "completed")])  # its hint comes before our answer
+        await floor.store.settle_attempts(
+            other, [Settlement(first, 1, "completed")]
+        )  # its hint comes before our answer
         return answers
 
     monkeypatch.setattr(floor.store, "assign_jobs", assign_and_release)
