@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from contract.backends import BACKENDS, Backend, Fresh
+from contract.backends import Backend, Fresh, unused
 from contract.invariants import check_invariants
 from mainspring.runtime.clock import SystemClock
 from mainspring.store.contract import Store
@@ -14,7 +14,7 @@ from upgrade.site import Site, settings_of
 
 @pytest.fixture(scope="session", params=["sqlite", "postgres"])
 def fresh(request: pytest.FixtureRequest) -> Fresh:
-    return BACKENDS[request.param](request)
+    return unused(request, request.param)
 
 
 @pytest.fixture
