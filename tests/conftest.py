@@ -4,6 +4,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
@@ -52,9 +53,8 @@ def postgres() -> Iterator[Server]:
     server.close()
 
 
-@pytest.fixture
-def fresh_postgres() -> Iterator[Server]:
-    """A server of the test's own, as durable as PostgreSQL is by default: to stop, to crash, to change."""
+@contextmanager
+def _durable_server() -> Iterator[Server]:
     if "MAINSPRING_TEST_POSTGRES" in os.environ:
         pytest.skip("needs a server that it may stop: unset MAINSPRING_TEST_POSTGRES")
     try:
@@ -63,6 +63,20 @@ def fresh_postgres() -> Iterator[Server]:
         absent(str(error))
     yield server
     server.close()
+
+
+@pytest.fixture
+def fresh_postgres() -> Iterator[Server]:
+    """A server of the test's own, as durable as PostgreSQL is by default: to stop, to crash, to change."""
+    with _durable_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def durable_postgres() -> Iterator[Server]:
+    """The same for all tests of this process that leave it running and unchanged when they have stopped and started it."""
+    with _durable_server() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

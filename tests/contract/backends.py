@@ -10,11 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-import psycopg
 import pytest
 from msgspec import json
-from psycopg.adapt import Buffer, Loader
-from psycopg.pq import Format
 
 from contract.shards import ShardedStore
 from mainspring.runtime.clock import Clock
@@ -22,6 +19,7 @@ from mainspring.store.contract import Store
 from mainspring.store.postgres import PostgresStore
 from mainspring.store.sqlite import SqliteStore
 from postgres.pooler import Pooler
+from postgres.reader import Reader
 from postgres.server import Server
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -64,15 +62,14 @@ class PostgresBackend:
         self.url = url
         self.schema = schema or f"test_{secrets.token_hex(6)}"
         self._server_url = server_url
-        self._reader = psycopg.connect(server_url, autocommit=True, options=f"-c search_path={self.schema}")
-        self._reader.adapters.register_loader("uuid", IdLoader)
+        self._reader = Reader(server_url, self.schema)
 
     async def open(self, clock: Clock) -> PostgresStore:
         listen_url = None if self.url == self._server_url else self._server_url
         return await PostgresStore.open(self.url, schema=self.schema, listen_url=listen_url, clock=clock)
 
     def rows(self, store: Store, sql: str) -> list[tuple[Any, ...]]:
-        return self._reader.execute(sql.encode(), binary=True).fetchall()
+        return self._reader.rows(sql)
 
     def empty(self) -> None:
         """As if the store had just been made."""
@@ -83,18 +80,7 @@ class PostgresBackend:
         self._reader.execute("; ".join(wipe).encode())
 
     def drop(self) -> None:
-        self._reader.execute("set client_min_messages = warning")
-        self._reader.execute(f"drop schema if exists {self.schema} cascade".encode())
-        self._reader.close()
-
-
-class IdLoader(Loader):
-    """Ids are bytes, as in every store."""
-
-    format = Format.BINARY
-
-    def load(self, data: Buffer) -> bytes:
-        return bytes(data)
+        self._reader.drop()
 
 
 class ShardsBackend:

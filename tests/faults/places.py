@@ -3,18 +3,14 @@
 import asyncio
 import secrets
 import shutil
-import time
 from pathlib import Path
 from typing import Any, Protocol
 
 import apsw
-import psycopg
 
-from contract.backends import IdLoader
 from mainspring.store.opening import StoreSettings, migrate_store
 from mainspring.store.sqlite.database import connect
-
-_AWAY_S = 30.0  # a server that is started again is back long before
+from postgres.reader import Reader
 
 
 class Place(Protocol):
@@ -83,25 +79,15 @@ class File:
 
 class Schema:
     """A schema of a PostgreSQL database. Applications get there by `url`, perhaps through a proxy or a pooler; what is stored is
-    read around those, and also right after the server has been away."""
+    read around those."""
 
     def __init__(self, server_url: str, url: str | None = None, listen_url: str | None = None) -> None:
         self.settings = StoreSettings(url or server_url, f"faults_{secrets.token_hex(6)}", listen_url)
         self._server_url = server_url
-        self._reader: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._reader = Reader(server_url, self.settings.schema)
 
     def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        if values:
-            sql = sql.replace("%", "%%").replace("?", "%s")
-        deadline_s = time.monotonic() + _AWAY_S
-        while True:
-            try:
-                return self._connection().execute(sql.encode(), values or None, binary=True).fetchall()
-            except psycopg.OperationalError:
-                self._hang_up()
-                if time.monotonic() > deadline_s:
-                    raise
-                time.sleep(0.02)
+        return self._reader.rows(sql, *values)
 
     def can_write(self) -> bool:
         """Here nobody waits for a process that stands still, but for the rows it has changed."""
@@ -118,24 +104,9 @@ class Schema:
         asyncio.run(migrate_store(made.settings))
         for (table,) in self.rows("select tablename from pg_tables where schemaname = ?", self.settings.schema):
             to, from_ = f"{made.settings.schema}.{table}", f"{self.settings.schema}.{table}"
-            self._connection().execute(f"truncate {to}; insert into {to} select * from {from_}".encode())
+            self._reader.execute(f"truncate {to}; insert into {to} select * from {from_}")
         return made
 
     def close(self) -> None:
         """Nobody works on it any more."""
-        connection = self._connection()
-        connection.execute("set client_min_messages = warning")
-        connection.execute(f"drop schema if exists {self.settings.schema} cascade".encode())
-        self._hang_up()
-
-    def _connection(self) -> "psycopg.Connection[tuple[Any, ...]]":
-        if self._reader is None:
-            path = f"-c search_path={self.settings.schema}"
-            self._reader = psycopg.connect(self._server_url, autocommit=True, options=path)
-            self._reader.adapters.register_loader("uuid", IdLoader)
-        return self._reader
-
-    def _hang_up(self) -> None:
-        reader, self._reader = self._reader, None
-        if reader is not None:
-            reader.close()
+        self._reader.drop()

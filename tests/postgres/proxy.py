@@ -10,6 +10,7 @@ connection exactly at a COMMIT:
 """
 
 import asyncio
+import contextlib
 import socket
 import struct
 import threading
@@ -36,6 +37,7 @@ class Proxy:
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._links: set[_Link] = set()
         self._late: list[_Link] = []
+        self._serving: set[asyncio.Task[None]] = set()
         self._listener: asyncio.Server | None = None
         self._reserved = _bound(0)
         self.port: int = self._reserved.getsockname()[1]
@@ -55,7 +57,7 @@ class Proxy:
 
     def __exit__(self, *_: object) -> None:
         self.refuse()
-        self.cut()
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
         self._reserved.close()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -130,12 +132,24 @@ class Proxy:
             link.reset()
         return len(links)
 
+    async def _end(self) -> None:
+        """Nothing is left open, and nobody is left waiting."""
+        self.flowing.set()
+        self._cut_all()
+        for link in self._late:
+            link.reset()
+        await asyncio.gather(*self._serving)
+
     async def _deliver(self) -> None:
         late, self._late = self._late, []
         for link in late:
             await link.deliver()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
         try:
             upstream = await asyncio.open_connection(*self._upstream)
         except OSError:
@@ -191,8 +205,9 @@ class _Link:
     async def deliver(self) -> None:
         self._to_server.write(self._late)
         answer = b""
-        while not _is_whole(answer) and (data := await self._from_server.read(65536)):
-            answer += data
+        with contextlib.suppress(ConnectionError):  # the server may have given up waiting for it
+            while not _is_whole(answer) and (data := await self._from_server.read(65536)):
+                answer += data
         self._to_server.close()
 
     async def _passage(self) -> None:

@@ -266,7 +266,7 @@ async def test_other_databases_are_refused(site: Site) -> None:
 async def test_a_database_without_our_schema_is_named(site: Site, name: str) -> None:
     other = await PostgresStore.open(site.url, schema=f"test_{secrets.token_hex(6)}", clock=JumpingClock(START))
     schema = other._database.q.schema
-    async with other.transaction() as tx:
+    async with site.store.transaction() as tx:
         await tx.execute(f"drop schema {schema} cascade")
     other._lanes.add(make_batch(START)[1].number())  # known from before
     async with CALLERS[name](site.url) as caller:

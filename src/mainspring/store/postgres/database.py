@@ -1,17 +1,18 @@
 """Connections to one PostgreSQL database: transactions that survive an outage, and the errors they turn into.
 
 A write runs in one transaction. Where the connection breaks before the commit, nothing was written and it runs again; where it
-breaks during the commit, the server is asked what became of that transaction (`pg_xact_status`). An outage is waited out,
-with backoff, for `PATIENCE_S`. Behind a pooler that hands out server connections by the transaction, everything runs inside
+breaks during the commit, the mark that the transaction left tells what became of it. An outage is waited out, with backoff,
+for `PATIENCE_S`. Behind a pooler that hands out server connections by the transaction, everything runs inside
 explicit transactions and no statement stays prepared.
 """
 
 import asyncio
 import random
+import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, NamedTuple, TypeVar, TypeVarTuple
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -43,7 +44,6 @@ _PLANNER = {
     "plan_cache_mode": "force_generic_plan",
 }
 _SET_PLANNER = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in _PLANNER.items())
-_IDENTIFY = "select pg_current_xact_id()::text, pg_backend_pid()"
 
 _log = get_logger("mainspring.store")
 
@@ -90,12 +90,21 @@ class _Connection(asyncpg.Connection):
         return ""  # we leave nothing behind: no listeners, no session settings, no open transaction
 
 
+class Mark(NamedTuple):
+    """What a transaction leaves in `mark`, and where it runs."""
+
+    at: Micros
+    id: bytes
+    xid: str
+    pid: int
+
+
 class _UnknownOutcomeError(Exception):
     """The connection broke during a commit."""
 
-    def __init__(self, xid: str, pid: int, answer: Any, tx: Tx) -> None:
-        super().__init__(xid)
-        self.xid, self.pid, self.answer, self.tx = xid, pid, answer, tx
+    def __init__(self, mark: Mark, answer: Any, tx: Tx) -> None:
+        super().__init__(mark.xid)
+        self.mark, self.answer, self.tx = mark, answer, tx
 
 
 class Database:
@@ -111,7 +120,7 @@ class Database:
         self._pool = pool
         self.owner = Owner()
         self._closed = False
-        self._identify = f"{_IDENTIFY}, {_SET_PLANNER}" if pooled else _IDENTIFY
+        self._leave_mark = self.q["leave_mark"] + (f", {_SET_PLANNER}" if pooled else "")
 
     @classmethod
     async def open(cls, url: str, schema: str) -> "Database":
@@ -164,7 +173,7 @@ class Database:
                 return await self._transaction(operation, arguments, tries)
             except _UnknownOutcomeError as error:
                 unknown = error
-            if await self.was_committed(unknown.xid, unknown.pid):
+            if await self.was_committed(unknown.mark):
                 return unknown.answer, unknown.tx
             raise LostRaceError
 
@@ -175,34 +184,38 @@ class Database:
     ) -> tuple[T, Tx]:
         async with self._connection() as connection:
             await connection.execute("begin isolation level read committed")
-            xid, pid, *_ = await connection.fetchrow(self._identify)
             tx = Tx(connection, self.q, self.clock.now(), self.partitions, tries)
+            mark = await self.leave_mark(connection, tx.now)
             answer = await operation(tx, *arguments)
             try:
                 await connection.execute("commit")
             except Exception as error:
-                raise _UnknownOutcomeError(xid, pid, answer, tx) from error
+                raise _UnknownOutcomeError(mark, answer, tx) from error
             return answer, tx
 
-    async def was_committed(self, xid: str, pid: int) -> bool:
+    async def leave_mark(self, connection: Any, now: Micros) -> Mark:
+        """In the transaction that is open on this connection."""
+        id_ = secrets.token_bytes(12)
+        xid, pid, *_ = await connection.fetchrow(self._leave_mark, now, id_)
+        return Mark(now, id_, xid, pid)
+
+    async def was_committed(self, mark: Mark) -> bool:
         """What became of a transaction whose connection broke during its commit."""
         try:
-            return await self.patiently(lambda _: self._was_committed(xid, pid))
+            return await self.patiently(lambda _: self._was_committed(mark))
         except StoreUnavailableError as error:
             raise StoreUncertainError(
                 f"{self.place} went away during a commit and has not come back: whether it was written is not known"
             ) from error
 
-    async def _was_committed(self, xid: str, pid: int) -> bool:
+    async def _was_committed(self, mark: Mark) -> bool:
         async with self._connection() as connection:
-            status = await connection.fetchval("select pg_xact_status($1::text::xid8)", xid)
-            if status == "in progress":
-                # Its server process has not noticed yet that we are gone: it must not commit after we have run again.
-                await connection.fetchval("select pg_terminate_backend($1)", pid)
-                raise UnreachableError(f"{self.place} is still busy with a transaction whose connection broke")
-        if status is None:
-            raise StoreError(f"{self.place} has forgotten what became of transaction {xid}: look before you try again")
-        return bool(status == "committed")
+            await connection.execute("begin isolation level read committed")
+            await connection.fetch(self.q["end_transaction"], mark.pid, mark.xid)
+            await connection.fetch(self.q["deny_mark"], mark.at, mark.id)
+            committed = await connection.fetchval(self.q["read_mark"], mark.at, mark.id)
+            await connection.execute("commit")
+            return bool(committed)
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Any]:
@@ -254,6 +267,14 @@ async def connect(url: str, *, pooled: bool = False) -> Any:
 async def is_pooled(connection: Any) -> bool:
     """A pooler between us and the server gives itself away: the server process it named is not the one that answers."""
     return bool(await connection.fetchval("select pg_backend_pid()") != connection.get_server_pid())
+
+
+def is_gone(connection: Any) -> bool:
+    """Has it broken? Then the pool has taken it back already, and it answers no question any more."""
+    try:
+        return bool(connection.is_closed())
+    except asyncpg.InterfaceError:
+        return True
 
 
 def place_of(url: str) -> str:

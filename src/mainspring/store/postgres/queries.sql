@@ -247,6 +247,23 @@ delete from mainspring.session s where ended_at < $1 and not exists (select 1 fr
 -- name: forget_nodes
 delete from mainspring.node n where ended_at < $1 and not exists (select 1 from mainspring.session where session.node = n.id)
 
+-- name: forget_marks
+delete from mainspring.mark where at < $1
+
+-- name: leave_mark
+insert into mainspring.mark (at, id, committed) values ($1, $2, true) returning pg_current_xact_id()::text, pg_backend_pid()
+
+-- name: end_transaction
+-- Its server process may not have noticed yet that its client is gone: it must not commit after we have looked.
+select pg_terminate_backend(pid) from pg_stat_activity where pid = $1 and backend_xid = $2::text::xid8::xid
+
+-- name: deny_mark
+-- Waits for the transaction where it has not ended yet. From now on it has committed, or never will.
+insert into mainspring.mark (at, id, committed) values ($1, $2, false) on conflict do nothing
+
+-- name: read_mark
+select committed from mainspring.mark where at = $1 and id = $2
+
 -- name: list_streams
 -- A loose scan: from one stream the next is found by a seek, whatever number of jobs lie between.
 with recursive s as (

@@ -41,7 +41,7 @@ async def prune_jobs(tx: Tx, ended_before: dict[str, Micros], limit: int) -> int
             if pruned < limit:
                 pruned += await _prune(tx, tenant, state, before, limit - pruned)
     await tx.fetch("prune_missed", min(ended_before.values()))
-    for name in ("forget_limits", "forget_sessions", "forget_nodes"):
+    for name in ("forget_limits", "forget_sessions", "forget_nodes", "forget_marks"):
         await tx.fetch(name, tx.now - HOUR)
     return pruned
 

@@ -14,7 +14,7 @@ import asyncpg
 from mainspring.errors import StoreError, StoreUnavailableError
 from mainspring.store.contract import Hint
 from mainspring.store.hints import Hints
-from mainspring.store.postgres.database import Database
+from mainspring.store.postgres.database import Database, Mark, is_gone
 from mainspring.store.postgres.errors import mapped_errors
 
 MAX_CONNECTIONS = 10
@@ -102,28 +102,29 @@ class Transactions:
         place = self._database.place
         if self._closed:
             raise StoreError("the app was closed before this transaction ended: it was rolled back")
-        if _is_gone(connection):
+        if is_gone(connection):
             raise StoreUnavailableError(f"the connection to {place} broke inside the transaction: nothing was written")
         if not connection.is_in_transaction():
             raise StoreError("this transaction was ended inside its block: leave its end to the end of the block")
-        xid: str | None = None
+        mark: Mark | None = None
         try:
-            xid, pid = await connection.fetchrow("select pg_current_xact_id_if_assigned()::text, pg_backend_pid()")
+            if await connection.fetchval("select pg_current_xact_id_if_assigned() is not null"):  # it has written
+                mark = await self._database.leave_mark(connection, self._database.clock.now())
             await connection.execute("commit")
         except asyncpg.InFailedSQLTransactionError:
             raise StoreError(
                 "a statement of this transaction failed, so nothing of it was written: let it raise"
             ) from None
         except Exception as error:
-            if not _is_gone(connection):
+            if not is_gone(connection):
                 raise
-            if xid is None or not await self._database.was_committed(xid, pid):
+            if mark is None or not await self._database.was_committed(mark):
                 raise StoreUnavailableError(
                     f"the connection to {place} broke at the end of the transaction: nothing was written"
                 ) from error
 
     async def _give_back(self, connection: Any) -> None:
-        if _is_gone(connection):
+        if is_gone(connection):
             return
         assert self._pool is not None
         try:
@@ -132,10 +133,3 @@ class Transactions:
                     await connection.execute("rollback", timeout=5)
         finally:
             await self._pool.release(connection)
-
-
-def _is_gone(connection: Any) -> bool:
-    try:
-        return bool(connection.is_closed())
-    except asyncpg.InterfaceError:
-        return True  # the pool took it back when it broke

@@ -233,3 +233,11 @@ create table mainspring.missed (
   reason text not null,
   primary key (schedule, last_at, reason)
 );
+
+-- Each transaction leaves its mark, so that whoever lost the answer to its commit can find out what became of it.
+create table mainspring.mark (
+  at bigint not null,
+  id bytea not null,
+  committed boolean not null,
+  primary key (at, id)
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
