@@ -12,8 +12,8 @@ import pytest
 from msgspec import Struct, json
 
 from faults import crash
-from faults.child_crash import LIVED, RECOVERED, declare, node_at
 from faults.checks import check_effects, check_tables
+from faults.child_crash import LIVED, RECOVERED, declare, node_at
 from faults.harness import Site
 from faults.places import Place
 from mainspring.core.partition import format_id
