@@ -1,8 +1,9 @@
-"""graphile-worker: a Node.js process (`graphile/worker.js`) runs the jobs, its SQL functions take them in.
+"""graphile-worker: Node.js processes (`graphile/worker.js`) run the jobs, its SQL functions take them in.
 
 They are part of its documented interface for other languages, and faster than its JavaScript face, which calls them too.
 """
 
+import os
 import subprocess
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from bench.peers.on_postgres import OnPostgres
 from bench.peers.postgres_server import SETTINGS
 from bench.peers.protocol import Timer
 
+WORKERS = min(os.cpu_count() or 1, 8)  # each has 25 connections
 _FOLDER = Path(__file__).parent / "graphile"
 _PACKAGE = _FOLDER / "node_modules" / "graphile-worker"
 _ADD_ONE = "SELECT FROM graphile_worker.add_job('job', json_build_object('argument', %s::text))"
@@ -32,8 +34,9 @@ class GraphilePostgres(OnPostgres):
 
     name = "graphile-postgres"
     settings = (
-        "1 Node.js process, concurrency 24, local queue 500, completions and failures in batches without delay (its "
-        "manual's settings for speed), polls every 0.1 s (default 2) for what falls due; LISTEN/NOTIFY; finished jobs are "
+        f"{WORKERS} Node.js processes (CPU count), each with concurrency 24, local queue 500, completions and failures in "
+        "batches without delay (its manual's settings for speed); polls every 0.1 s (default 2) for what falls due; "
+        "LISTEN/NOTIFY; finished jobs are "
         "deleted, no history; jobs of a dead worker, with all in its local queue, return only after 4 h (not waited for) "
         "or when an operator unlocks them; bulk = the SQL function add_jobs; "
         f"{SETTINGS}"
@@ -58,7 +61,7 @@ class GraphilePostgres(OnPostgres):
             self._connection = None
 
     def worker_commands(self) -> Sequence[Sequence[str]]:
-        return [["node", str(_FOLDER / "worker.js"), self.url, str(self._stamps)]]
+        return [["node", str(_FOLDER / "worker.js"), self.url, str(self._stamps)]] * WORKERS
 
     def submit(self, payloads: Sequence[str]) -> None:
         assert self._connection is not None

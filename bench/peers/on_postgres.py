@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bench.peers import effects
 from bench.peers.postgres_server import PostgresServer, shared_server
-from bench.peers.processes import Group, tail
+from bench.peers.processes import Group, kill_all, tail
 
 
 class OnPostgres:
@@ -57,8 +57,8 @@ class OnPostgres:
         return self._server.pid
 
     def kill_workers(self) -> None:
-        while self._workers:
-            self._workers.pop().kill()
+        kill_all(self._workers)
+        self._workers.clear()
 
     def stop_workers(self) -> None:
         while self._workers:

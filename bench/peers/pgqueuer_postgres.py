@@ -21,7 +21,7 @@ from bench.peers.processes import module_argv
 from bench.peers.protocol import Timer
 
 WORKERS = os.cpu_count() or 1
-BATCH = 100
+BATCH = 500
 
 
 class PgqueuerPostgres(OnPostgres):

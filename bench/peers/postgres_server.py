@@ -1,8 +1,8 @@
 """A PostgreSQL server of the bench's own, on a free loopback port, gone when the bench is gone.
 
-Its settings are the server's defaults, so every commit is synced. One server serves a whole run, as in real life: its
-log files have been written before. Every measured phase gets a database of its own on it, and a checkpoint before, so
-that it does not pay the debts of the phase before.
+Its settings are the server's defaults, so every commit is synced; only more connections are allowed. One server serves a
+whole run, as in real life: its log files have been written before. Every measured phase gets a database of its own on
+it, and a checkpoint before, so that it does not pay the debts of the phase before.
 """
 
 import atexit
@@ -25,6 +25,7 @@ from bench.peers.processes import Group, tail
 
 SETTINGS = "PostgreSQL: server defaults (fsync on, synchronous_commit on)"
 _USER = "postgres"
+_CONNECTIONS = 300
 _READY_WITHIN_S = 30.0
 _STOP_WITHIN_S = 60.0
 _UNSHARE = ("unshare", "--user", "--map-user=1000", "--map-group=1000")
@@ -101,6 +102,7 @@ class PostgresServer:
         # the wish to hear of the parent's death is lost with a change of user, so it comes after that
         death = ["setpriv", "--pdeathsig", "INT"] if shutil.which("setpriv") else []
         place = ["-D", str(data), "-k", str(self._folder), "-h", "127.0.0.1", "-p", str(self._port)]
+        place += ["-N", str(_CONNECTIONS)]
         command = [*prefix, *death, str(binaries / "postgres"), *place]
         return Group(command, cwd=self._folder, log=self._log)
 

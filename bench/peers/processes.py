@@ -89,9 +89,13 @@ class Group:
             raise RuntimeError("started without pipes")
         return self._process.stdin, self._process.stdout
 
+    def send_kill(self) -> None:
+        """SIGKILL every process of the group, without waiting."""
+        self._signal_group(signal.SIGKILL)
+
     def kill(self) -> None:
         """SIGKILL every process of the group at once, and wait until they are gone."""
-        self._signal_group(signal.SIGKILL)
+        self.send_kill()
         self._process.wait()
         deadline = time.monotonic() + _GONE_WITHIN_S
         while self._signal_group(0) and time.monotonic() < deadline:
@@ -119,6 +123,14 @@ class Group:
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
+
+
+def kill_all(groups: Sequence[Group]) -> None:
+    """SIGKILL several groups at once, and wait until all are gone."""
+    for group in groups:
+        group.send_kill()
+    for group in groups:
+        group.kill()
 
 
 def tail(log: Path, lines: int = 8) -> str:

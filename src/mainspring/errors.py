@@ -6,7 +6,7 @@
     ├── NotFoundError (LookupError)     no such job, schedule, queue or kind
     ├── ConflictError                   the key belongs to another job, or the state does not allow the action
     ├── StoreError                      the store cannot be used as asked
-    │   ├── StoreVersionError           the file was written by a newer Mainspring, or its migrations were altered
+    │   ├── StoreVersionError           the store needs a newer Mainspring, or its migrations were altered
     │   ├── StoreUnavailableError       full, read-only or unreachable for now: nothing was written, try again
     │   └── StoreUncertainError         the database went away during a commit and has not come back: written or not
     ├── JobError                        a job did not end with a result

@@ -5,6 +5,7 @@ machine slept, the disk stood still) starts again under a new name: what it had 
 """
 
 import asyncio
+import contextlib
 import os
 import secrets
 import socket
@@ -129,10 +130,13 @@ class Node:
             while await part.run_once() == 0:
                 pass
         await self.dispatcher.run_once()
+        await self.dispatcher.landed()
 
     async def _stop_services(self) -> None:
         for service in self._services.values():
             await service.stop()
+        with contextlib.suppress(StoreError):
+            await self.dispatcher.landed()
 
     def _own(self, partitions: Iterable[int]) -> None:
         owned = sorted(partitions)

@@ -209,12 +209,12 @@ def test_a_database_that_is_read_only(bare: Cli, made: Place) -> None:
 
 
 def test_the_versions_of_a_schema(bare: Cli, made: Place) -> None:
-    made.execute("insert into {schema}.migration (number, name, checksum, oldest) values (9999, 'later', 'x', 1)")
+    made.execute("insert into {schema}.migration (number, name, checksum, works_with) values (9999, 'later', 'x', 1)")
     newer = doctor(bare, made)
     assert newer["schema"]["status"] == "warn"
     assert "can work with it" in newer["schema"]["found"]
     assert bare("jobs", "list").code == 0
-    made.execute("update {schema}.migration set oldest = 9999 where number = 9999")
+    made.execute("update {schema}.migration set works_with = 9999 where number = 9999")
     assert "upgrade Mainspring" in doctor(bare, made)["schema"]["todo"]
     assert "newer" in bare.fails(3, "jobs", "list")
     made.execute("delete from {schema}.migration where number = 9999")
@@ -227,7 +227,7 @@ def test_a_schema_that_is_behind(bare: Cli, made: Place, monkeypatch: pytest.Mon
     from mainspring.store.queries import Migration, load_migrations
 
     def later(package: str) -> list[Migration]:
-        return [*load_migrations(package), Migration(9998, "later", "-- oldest: 1\nselect 1")]
+        return [*load_migrations(package), Migration(9998, "later", "-- works with: 1\nselect 1")]
 
     monkeypatch.setattr(schema, "load_migrations", later)
     monkeypatch.setattr(postgreschecks, "load_migrations", later)

@@ -67,6 +67,21 @@ def test_worker_executes_and_drains_on_sigterm() -> None:
 
 
 @pytest.mark.usefixtures("workplace")
+def test_a_worker_that_is_asked_to_leave_ends_as_on_sigterm() -> None:
+    with running("worker", "tasks:app") as worker:
+        lines_until(worker, "registered")
+        (node,) = json.loads(mainspring("nodes", "list", "--json").stdout)["nodes"]
+        assert (node["name"].endswith(f"-{worker.pid}"), node["partitions"]) == (True, 4)
+        ran = mainspring("nodes", "drain", node["id"][:8])
+        assert (ran.returncode, ran.stdout) == (0, f"{node['name']} was asked to leave\n")
+        out, err = worker.communicate(timeout=20)
+        assert worker.returncode == 0, err
+        events = [json.loads(line)["event"] for line in out.splitlines()]
+        assert events[0] == "asked to leave"
+        assert events[-1] == "stopped"
+
+
+@pytest.mark.usefixtures("workplace")
 def test_dev_shows_what_happens_and_stops_on_ctrl_c() -> None:
     with running("dev", "tasks:app") as dev:
         greeting = "".join(lines_until(dev, "Ctrl-C"))

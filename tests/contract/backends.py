@@ -1,5 +1,6 @@
 """The stores under test. A backend opens stores on one database of its own and shows the rows of its tables."""
 
+import asyncio
 import re
 import secrets
 import tempfile
@@ -51,12 +52,15 @@ class SqliteBackend:
         return [tuple(row) for row in store._reader.execute(sql).fetchall()]
 
 
+_KEPT = ("migration", "partition", "setting")  # tables that are not empty in a new schema
+
+
 class PostgresBackend:
     """A schema of a database. Stores connect by `url`, perhaps through a pooler; rows are read around it."""
 
-    def __init__(self, server_url: str, url: str) -> None:
+    def __init__(self, server_url: str, url: str, schema: str | None = None) -> None:
         self.url = url
-        self.schema = f"test_{secrets.token_hex(6)}"
+        self.schema = schema or f"test_{secrets.token_hex(6)}"
         self._server_url = server_url
         self._reader = Reader(server_url, self.schema)
 
@@ -66,6 +70,14 @@ class PostgresBackend:
 
     def rows(self, store: Store, sql: str) -> list[tuple[Any, ...]]:
         return self._reader.rows(sql)
+
+    def empty(self) -> None:
+        """As if the store had just been made."""
+        sql = "select tablename::text from pg_tables where schemaname = current_schema()"
+        tables = [name for (name,) in self._reader.execute(sql).fetchall() if name not in _KEPT]
+        wipe = [f"delete from {table}" for table in tables] + ["update partition set node = null" if tables else ""]
+        self._reader.execute("set lock_timeout = '10s'")
+        self._reader.execute("; ".join(wipe).encode())
 
     def drop(self) -> None:
         self._reader.drop()
@@ -79,8 +91,9 @@ class ShardsBackend:
         self._limits = limits
 
     async def open(self, clock: Clock) -> ShardedStore:
-        shards = [await backend.open(clock) for backend in self._shards]
-        return ShardedStore(shards, await self._limits.open(clock))
+        opening = [backend.open(clock) for backend in (*self._shards, self._limits)]
+        *shards, limits = await asyncio.gather(*opening)
+        return ShardedStore(shards, limits)
 
     def rows(self, store: Store, sql: str) -> list[tuple[Any, ...]]:
         """The tables as if they were one database's: a job's from all shards, nodes from their home, limits with the jobs that
@@ -125,6 +138,25 @@ def fresh_schema(server_url: str, url: str) -> Iterator[PostgresBackend]:
         backend.drop()
 
 
+class Schemas:
+    """Empty schemas of one database. One that has been used and emptied serves again: making one takes longer than most tests."""
+
+    def __init__(self, server_url: str, url: str) -> None:
+        self._urls = (server_url, url)
+        self._idle: list[PostgresBackend] = []
+
+    @contextmanager
+    def fresh(self) -> Iterator[PostgresBackend]:
+        backend = self._idle.pop() if self._idle else PostgresBackend(*self._urls)
+        yield backend
+        backend.empty()
+        self._idle.append(backend)
+
+    def drop(self) -> None:
+        for backend in self._idle:
+            backend.drop()
+
+
 @contextmanager
 def fresh_shards(first: Fresh, second: Fresh) -> Iterator[ShardsBackend]:
     with first() as lower, second() as upper, first() as limits:
@@ -135,15 +167,21 @@ def _sqlite(request: pytest.FixtureRequest) -> Fresh:
     return fresh_file
 
 
+def _schemas(request: pytest.FixtureRequest, server_url: str, url: str) -> Fresh:
+    schemas = Schemas(server_url, url)
+    request.addfinalizer(schemas.drop)
+    return schemas.fresh
+
+
 def _postgres(request: pytest.FixtureRequest) -> Fresh:
     server: Server = request.getfixturevalue("postgres")
-    return partial(fresh_schema, server.url, server.url)
+    return _schemas(request, server.url, server.url)
 
 
 def _pgbouncer(request: pytest.FixtureRequest) -> Fresh:
     server: Server = request.getfixturevalue("postgres")
     pooler: Pooler = request.getfixturevalue("pooler")
-    return partial(fresh_schema, server.url, pooler.url)
+    return _schemas(request, server.url, pooler.url)
 
 
 def _sqlite_shards(request: pytest.FixtureRequest) -> Fresh:
@@ -152,14 +190,13 @@ def _sqlite_shards(request: pytest.FixtureRequest) -> Fresh:
 
 def _postgres_shards(request: pytest.FixtureRequest) -> Fresh:
     server: Server = request.getfixturevalue("postgres")
-    upper = (
-        server.database("upper") if server.ours else server.url
-    )  # on a server that was given, schemas stand for databases
-    first, second = (partial(fresh_schema, url, url) for url in (server.url, upper))
+    # On a server that was given, schemas stand for databases.
+    upper = server.database("upper") if server.ours else server.url
+    first, second = (_schemas(request, url, url) for url in (server.url, upper))
     return partial(fresh_shards, first, second)
 
 
-# By name, how to get fresh databases. Servers are started for the tests that ask for them, not before.
+# By name, how to get empty databases. Servers are started for the tests that ask for them, not before.
 BACKENDS: dict[str, Callable[[pytest.FixtureRequest], Fresh]] = {
     "sqlite": _sqlite,
     "postgres": _postgres,
@@ -167,3 +204,11 @@ BACKENDS: dict[str, Callable[[pytest.FixtureRequest], Fresh]] = {
     "sqlite-shards": _sqlite_shards,
     "postgres-shards": _postgres_shards,
 }
+
+
+def unused(request: pytest.FixtureRequest, name: str) -> Fresh:
+    """Databases that no test has had before, for tests that change more than rows: "sqlite" or "postgres"."""
+    if name == "sqlite":
+        return fresh_file
+    server: Server = request.getfixturevalue("postgres")
+    return partial(fresh_schema, server.url, server.url)

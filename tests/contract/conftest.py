@@ -31,8 +31,10 @@ def clock() -> JumpingClock:
 async def store(backend: Backend, clock: JumpingClock) -> AsyncIterator[Store]:
     opened = await backend.open(clock)
     yield opened
-    check_invariants(backend, opened)
-    await opened.close()
+    try:
+        check_invariants(backend, opened)
+    finally:
+        await opened.close()
 
 
 @pytest.fixture

@@ -58,17 +58,6 @@ def scribble(path: Path) -> None:
 # --- files
 
 
-async def test_a_file_keeps_what_was_acknowledged(path: Path) -> None:
-    batch, lane = make_batch(START, key="k")
-    for _ in range(2):
-        store = await SqliteStore.open(path, JumpingClock(START))
-        await store.insert_jobs([batch], [lane])
-        await store.close()
-    store = await SqliteStore.open(path, JumpingClock(START))
-    assert [record and record.id for record in await store.read_jobs(batch.ids)] == batch.ids
-    await store.close()
-
-
 async def test_a_commit_is_durable_when_it_is_answered(path: Path) -> None:
     store = await SqliteStore.open(path, JumpingClock(START))
     connection = store._writer._connection
@@ -211,26 +200,6 @@ async def test_a_forked_child_may_not_use_the_store(scene: Scene) -> None:
     assert os.waitstatus_to_exitcode(status) == 0
     assert await reading == []
     assert await writing == []
-
-
-async def test_a_closed_store_refuses_work(folder: Path) -> None:
-    store = await SqliteStore.open(folder / "closed.db")
-    await store.close()
-    with pytest.raises(StoreError, match="closed"):
-        await store.cancel_jobs([])
-
-
-async def test_close_commits_what_was_queued(folder: Path) -> None:
-    backend = SqliteBackend(folder)
-    store = await backend.open(JumpingClock(START))
-    batch, lane = make_batch(START)
-    inserting = asyncio.create_task(store.insert_jobs([batch], [lane]))
-    await asyncio.sleep(0)
-    await store.close()
-    await inserting
-    again = await backend.open(JumpingClock(START))
-    assert (await again.read_jobs(batch.ids))[0] is not None
-    await again.close()
 
 
 # --- group commit

@@ -1,9 +1,11 @@
 """Submitting, reading and steering jobs: I1, I2, I5, I12."""
 
+import asyncio
+
 import pytest
 
 from contract.invariants import check_counters
-from contract.scene import FAILURE, START, Scene, make_batch
+from contract.scene import FAILURE, START, Scene, make_batch, with_priority
 from mainspring.core.job import Resources
 from mainspring.core.timer import HOUR, SECOND, from_micros
 from mainspring.store.contract import Inserted, JobFilter
@@ -80,6 +82,25 @@ async def test_i1_a_repeated_insert_of_a_job_with_a_key_is_answered_as_inserted(
     for _ in range(3):
         assert await scene.store.insert_jobs([batch], [lane]) == [[Inserted(batch.ids[0])]]
     assert scene.count("job") == scene.count("claim") == 1
+
+
+async def test_i1_a_job_that_the_database_refuses_harms_nobody_who_submits_at_the_same_time(scene: Scene) -> None:
+    batch, lane = make_batch(START)
+    calls = [scene.submit(3), scene.store.insert_jobs([with_priority(batch, 11)], [lane]), scene.submit(2)]
+    before, refused, after = await asyncio.gather(*calls, return_exceptions=True)
+    assert isinstance(refused, Exception)
+    assert await scene.store.read_jobs(batch.ids) == [None]
+    assert {ready.job for ready in await scene.ready()} == {*before, *after}  # type: ignore[misc]
+
+
+async def test_i1_the_same_insert_many_times_at_once_is_one_insert(scene: Scene) -> None:
+    other = await scene.backend.open(scene.clock)
+    batch, lane = make_batch(START, arguments=[b"1", b"2"])
+    calls = [store.insert_jobs([batch], [lane]) for store in (scene.store, other) for _ in range(3)]
+    assert await asyncio.gather(*calls) == [[[Inserted(id_) for id_ in batch.ids]]] * 6
+    assert await scene.store.insert_jobs([batch, batch], [lane]) == [[Inserted(id_) for id_ in batch.ids]] * 2
+    assert scene.count("job") == 2
+    await other.close()
 
 
 # --- keys

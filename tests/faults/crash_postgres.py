@@ -66,7 +66,7 @@ def _end_at_lease(point: str, crash: Countdown) -> None:
     async def connect(self: PostgresStore) -> Any:
         return Connection(await real_connect(self))
 
-    LeaseLine._fetch = fetch  # type: ignore[method-assign, assignment]
+    LeaseLine._fetch = fetch  # type: ignore[assignment,method-assign]
     if point == "written":
         PostgresStore._connect = connect  # type: ignore[method-assign]
 

@@ -11,7 +11,8 @@ from faults.harness import Site, until
 GRACE_S = 1.0
 
 
-def test_sigterm_under_load(site: Site) -> None:
+@pytest.mark.parametrize("asked", ["sigterm", "drained"])
+def test_a_stop_under_load(site: Site, asked: str) -> None:
     """No new claims, what is short finishes, what is long is handed back, and the next worker goes on with it."""
     jobs = site.jobs()
     stopped = site.worker(slots=30, grace_s=GRACE_S)
@@ -24,7 +25,11 @@ def test_sigterm_under_load(site: Site) -> None:
         short = [job.id for job in app.submit_many(jobs.nap.job(0.02) for _ in range(3000))]
         until(lambda: len(site.effects()) > 300, "the load is on")
 
-        stopped.signal(signal.SIGTERM)
+        if asked == "sigterm":
+            stopped.signal(signal.SIGTERM)
+        else:
+            (node,) = app.call(jobs.app.store.list_nodes())
+            assert app.call(jobs.app.store.drain_nodes([node.id])) == 1
         told_s = time.monotonic()
         code = stopped.wait()
         took_s = time.monotonic() - told_s

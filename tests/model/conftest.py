@@ -1,10 +1,10 @@
-"""The model runs once per database; a pooler in front of one would only make it slower."""
+"""Databases for the model, of the kind that a test names."""
 
 import pytest
 
 from contract.backends import BACKENDS, Fresh
 
 
-@pytest.fixture(scope="session", params=["sqlite", "postgres"])
+@pytest.fixture(scope="session")
 def fresh(request: pytest.FixtureRequest) -> Fresh:
     return BACKENDS[request.param](request)

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -355,7 +356,6 @@ class StoreAgainstOracle(RuleBasedStateMachine):
 
 
 SETTINGS = settings(
-    max_examples=2000 if DEEP else 60,
     stateful_step_count=80 if DEEP else 40,
     deadline=None,
     suppress_health_check=list(HealthCheck),
@@ -364,5 +364,7 @@ SETTINGS = settings(
 )
 
 
-def test_any_sequence_of_verbs_has_the_answers_and_the_state_of_the_oracle(fresh: Fresh) -> None:
-    run_state_machine_as_test(lambda: StoreAgainstOracle(fresh), settings=SETTINGS)  # type: ignore[arg-type]
+@pytest.mark.parametrize(("fresh", "examples"), [("sqlite", 60), ("postgres", 25)], indirect=["fresh"])
+def test_any_sequence_of_verbs_has_the_answers_and_the_state_of_the_oracle(fresh: Fresh, examples: int) -> None:
+    budget = settings(SETTINGS, max_examples=2000 if DEEP else examples)
+    run_state_machine_as_test(lambda: StoreAgainstOracle(fresh), settings=budget)  # type: ignore[arg-type]

@@ -15,8 +15,11 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
+from postgres.server import Server
+
 REPO = Path(__file__).parents[2]
 SQL = "store/sqlite/queries.sql"
+PG = "store/postgres/queries.sql"
 
 
 class Mutation(Struct, frozen=True):
@@ -26,7 +29,7 @@ class Mutation(Struct, frozen=True):
     test: str
 
 
-MUTATIONS = {
+SQLITE = {
     "a: assign without the state and attempt it expects": Mutation(
         (
             (
@@ -122,10 +125,117 @@ MUTATIONS = {
     "e: no savepoint around an operation of a group": Mutation(
         (
             ("store/sqlite/writer.py", 'tx.execute("savepoint operation")', "pass"),
-            ("store/sqlite/writer.py", '            tx.execute("rollback to operation")\n', ""),
+            ("store/sqlite/writer.py", 'tx.execute("rollback to operation")', "pass"),
             ("store/sqlite/writer.py", 'tx.execute("release operation")', "pass"),
         ),
         "tests/contract/test_files.py::test_e_an_operation_that_fails_changes_nothing_and_harms_nobody_in_its_group",
+    ),
+}
+
+
+_ASSIGN_ANYTHING = (
+    (
+        PG,
+        "where j.id = u.job and j.state = 'pending' and j.attempt = u.attempt offset 0) j)",
+        "where j.id = u.job offset 0) j)",
+    ),
+    (
+        PG,
+        "where ctid = any(array(select place from found)) and state = 'pending' returning 1)",
+        "where ctid = any(array(select place from found)) returning 1)",
+    ),
+)
+
+# The same guards in the PostgreSQL store.
+POSTGRES = {
+    "a: assign without the state and attempt it expects": Mutation(
+        _ASSIGN_ANYTHING, "tests/contract/test_dispatch.py::test_i4_a_pick_with_an_old_attempt_wins_nothing"
+    ),
+    "a: assign without that and without the ready row": Mutation(
+        (
+            *_ASSIGN_ANYTHING,
+            ("store/postgres/dispatch.py", "if len(rows) != len(jobs) or any(", "if False and any("),
+        ),
+        "tests/contract/test_dispatch.py::test_i3_i4_a_job_can_be_assigned_once_however_often_it_was_read",
+    ),
+    "a: assign to a session that has ended": Mutation(
+        (
+            (
+                PG,
+                "select id from mainspring.session where id = any($1::bytea[]) and ended_at is null order by id for share",
+                "select id from mainspring.session where id = any($1::bytea[]) order by id for share",
+            ),
+            (
+                PG,
+                "from mainspring.session where id = any($6::bytea[]) and ended_at is null order by id for share",
+                "from mainspring.session where id = any($6::bytea[]) order by id for share",
+            ),
+        ),
+        "tests/contract/test_dispatch.py::test_i3_an_ended_session_wins_nothing_and_the_others_of_the_call_do",
+    ),
+    "b: a key that is taken is taken again": Mutation(
+        ((PG, "where claim.expires_at <= $6::int8\n", "where $6::int8 is not null\n"),),
+        "tests/contract/test_jobs.py::test_i2_a_second_job_with_the_key_is_answered_with_the_first",
+    ),
+    "b: the primary key of claims lets two jobs have one key": Mutation(
+        (
+            (
+                "store/postgres/migrations/0001_tables.sql",
+                "  expires_at bigint,\n  primary key (tenant, key)\n",
+                "  expires_at bigint,\n  primary key (tenant, key, job)\n",
+            ),
+            (
+                PG,
+                "on conflict (tenant, key) do update set job = excluded.job, digest",
+                "on conflict (tenant, key, job) do update set digest",
+            ),
+        ),
+        "tests/contract/test_jobs.py::test_i2_a_second_job_with_the_key_is_answered_with_the_first",
+    ),
+    "c: a firing does not ask for the version it read": Mutation(
+        ((PG, "where s.id = u.id and s.version = u.version returning s.id", "where s.id = u.id returning s.id"),),
+        "tests/contract/test_schedules.py::test_i9_a_firing_with_an_old_version_writes_nothing_at_all",
+    ),
+    "d: settle does not ask for the attempt": Mutation(
+        (
+            (
+                PG,
+                "where l.session = $1 and l.job = u.job and l.attempt = u.attempt offset 0) l)",
+                "where l.session = $1 and l.job = u.job offset 0) l)",
+            ),
+            (
+                PG,
+                "where l.session = u.session and l.job = u.job and l.attempt = u.attempt offset 0) l)",
+                "where l.session = u.session and l.job = u.job offset 0) l)",
+            ),
+            ("store/postgres/attempts.py", "row is None or row.attempt != s.attempt or", "row is None or"),
+        ),
+        "tests/contract/test_attempts.py::test_i4_an_outcome_of_an_old_attempt_changes_nothing",
+    ),
+    "d: settle does not ask for the session": Mutation(
+        (
+            (
+                PG,
+                "where l.session = $1 and l.job = u.job and l.attempt = u.attempt offset 0) l)",
+                "where $1::bytea is not null and l.job = u.job and l.attempt = u.attempt offset 0) l)",
+            ),
+        ),
+        "tests/contract/test_attempts.py::test_i6_an_outcome_from_a_session_that_does_not_have_the_job_changes_nothing",
+    ),
+    "e: a group that is refused is not tried again one by one": Mutation(
+        (("store/postgres/grouping.py", "if len(group) > 1 and not isinstance(error, StoreError):", "if False:"),),
+        "tests/contract/test_jobs.py::test_i1_a_job_that_the_database_refuses_harms_nobody_who_submits_at_the_same_time",
+    ),
+    "f: what becomes of jobs is decided without locking them": Mutation(
+        (
+            (
+                PG,
+                "from mainspring.job j where j.id = any($1::uuid[]) order by j.ctid for update\n",
+                "from mainspring.job j where j.id = any($1::uuid[])\n",
+            ),
+        ),
+        "tests/contract/test_storm.py"
+        "::test_i3_i4_i6_i9_whatever_many_callers_do_at_once_nothing_happens_twice_and_everything_can_end",
     ),
 }
 
@@ -140,8 +250,8 @@ def source() -> Iterator[Path]:
         yield Path(name)
 
 
-def run(source: Path, *tests: str) -> subprocess.CompletedProcess[str]:
-    """These tests against that source, in a process of their own."""
+def run(source: Path, *tests: str, server: Server | None = None) -> subprocess.CompletedProcess[str]:
+    """These tests against that source, in a process of their own: on PostgreSQL where there is a server, else on SQLite."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV_"))}
     environ |= {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
     where = subprocess.run(
@@ -149,24 +259,58 @@ def run(source: Path, *tests: str) -> subprocess.CompletedProcess[str]:
         env=environ, cwd=source, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert where.stdout.startswith(str(source)), "the copy is not what runs"
-    command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "no:cacheprovider", "-x", *tests]
-    return subprocess.run(command, env=environ, cwd=REPO, capture_output=True, text=True, timeout=60, check=False)
+    others = "postgres or pgbouncer or shards"
+    if server is not None:
+        environ["MAINSPRING_TEST_POSTGRES"] = server.url
+        others = "sqlite or pgbouncer or shards"
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:cacheprovider",
+        "-x",
+        "-k",
+        f"not ({others})",
+    ]
+    return subprocess.run(
+        [*command, *tests], env=environ, cwd=REPO, capture_output=True, text=True, timeout=120, check=False
+    )
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_a_guard_that_is_missing_is_noticed(name: str, source: Path) -> None:
-    mutation = MUTATIONS[name]
+def mutate(source: Path, mutation: Mutation) -> None:
     for file, old, new in mutation.edits:
         path = source / "mainspring" / file
         text = path.read_text()
         assert text.count(old) == 1, f"{file} has changed: bring this mutation up to date"
         path.write_text(text.replace(old, new))
-    ended = run(source, mutation.test)
+
+
+def assert_noticed(mutation: Mutation, ended: subprocess.CompletedProcess[str]) -> None:
     assert ended.returncode == 1, f"{mutation.test} does not notice:\n{ended.stdout}\n{ended.stderr}"
     assert f"FAILED {mutation.test}" in ended.stdout
     assert "AssertionError" in ended.stdout or "assert " in ended.stdout, f"red for another reason:\n{ended.stdout}"
 
 
+@pytest.mark.parametrize("name", SQLITE)
+def test_a_guard_that_is_missing_is_noticed(name: str, source: Path) -> None:
+    mutate(source, SQLITE[name])
+    assert_noticed(SQLITE[name], run(source, SQLITE[name].test))
+
+
+@pytest.mark.parametrize("name", POSTGRES)
+def test_a_guard_that_is_missing_on_postgresql_is_noticed(name: str, source: Path, postgres: Server) -> None:
+    mutate(source, POSTGRES[name])
+    assert_noticed(POSTGRES[name], run(source, POSTGRES[name].test, server=postgres))
+
+
 def test_without_a_mutation_the_same_tests_are_green(source: Path) -> None:
-    ended = run(source, *sorted({mutation.test for mutation in MUTATIONS.values()}))
+    ended = run(source, *sorted({mutation.test for mutation in SQLITE.values()}))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_without_a_mutation_the_same_tests_are_green_on_postgresql(source: Path, postgres: Server) -> None:
+    ended = run(source, *sorted({mutation.test for mutation in POSTGRES.values()}), server=postgres)
     assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -5,7 +5,7 @@ from pathlib import Path
 from mypy import api
 
 _HEAD = """
-from mainspring import App, Context
+from mainspring import App, Context, Transaction
 
 app = App()
 
@@ -17,7 +17,7 @@ async def send(to: str, subject: str = "") -> int:
 def size(ctx: Context, path: str) -> float:
     return 1.0
 
-async def main() -> None:
+async def main(tx: Transaction) -> None:
 """
 
 
@@ -30,11 +30,22 @@ _WRONG = {
     "send.options(priority='high')": 'has incompatible type "str"',
     "await size.submit(3)": 'has incompatible type "int"; expected "str"',
     "text: str = await (await send.submit('a')).result()": 'has type "int", variable has type "str"',
+    "await send.within(tx).submit(3)": 'has incompatible type "int"; expected "str"',
+    "send.within(3)": 'has incompatible type "int"',
+    "send.within(None)": 'has incompatible type "None"',
+    "send.within(tx).job('a')": 'has no attribute "job"',
+    "send.sync.within(tx)": 'has incompatible type "Transaction"',
+    "await app.submit_many([send.job('a')], within=app)": 'has incompatible type "App"',
+    "count: int = (await tx.execute('select 1'))[0]": 'has type "tuple[Any, ...]", variable has type "int"',
     "name: str = send.sync.submit('a').result()": 'has type "int", variable has type "str"',
 }
 _RIGHT = [
     "number: int = await (await send.submit('a', subject='b')).result(timeout=10)",
     "await app.submit_many([send.job('a'), size.job('b'), send.options(delay='10m', tags=['x']).job('c')])",
+    "sent: int = await (await send.within(tx).options(delay='10m').submit('a')).result()",
+    "also: int = await (await send.options(delay='10m').within(tx).submit('a')).result()",
+    "await app.submit_many([send.job('a')], within=tx)",
+    "rows: list[tuple[str, int]] = [(name, size) for name, size in await tx.execute('select 1, $1', 2)]",
     "share: float = await (await size.submit('a')).result()",
 ]
 

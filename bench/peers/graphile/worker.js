@@ -1,9 +1,9 @@
-// The graphile-worker process of the benchmark: runs jobs until a signal stops it.
+// A graphile-worker process of the benchmark: runs jobs until a signal stops it.
 //
 // Its settings are those of the manual's page on performance. A job writes the same stamps as in `effects.py`: three 64-bit
 // words (first start, last end, number of ends) in the slot of its index. Node maps no files, so a stamp is one `pwrite`
-// (for a no-op one in all, about two microseconds); what the file held at the start is read once, as only one
-// process at a time writes it.
+// (for a no-op one in all, about two microseconds); what the file held at the start is read once, as no two processes
+// that live at the same time run the same job.
 
 const fs = require("node:fs");
 const { setTimeout: sleep } = require("node:timers/promises");

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from mainspring.errors import InvalidError, StoreUnavailableError
+from mainspring.errors import InvalidError
+from mainspring.store.opening import StoreSettings, postgres_errors
+from mainspring.store.url import is_postgres, parse_url
 
 _MB = 1_048_576
 _PATIENCE_S = 600.0  # a large database is not removed in a moment
@@ -37,9 +39,10 @@ def place_of(url: str | None, folder: Path) -> Place:
     """Files in the folder, or databases where the URL points to a PostgreSQL server."""
     if url is None:
         return _Folder(folder)
-    if not url.startswith(("postgresql://", "postgres://")):
+    url = parse_url("store", url)
+    if not is_postgres(url):
         raise InvalidError(
-            "store", "SQLite files are made where they are needed: leave it out, or give a postgresql:// URL"
+            "store", "SQLite files are made where they are needed: leave it out, or name a PostgreSQL server"
         )
     return _Server(url)
 
@@ -91,14 +94,12 @@ class _Server:
 @asynccontextmanager
 async def _connected(url: str) -> AsyncIterator[Any]:
     """A connection; what goes wrong with it is said in our words."""
-    from mainspring.store.postgres import database, errors  # the driver is an extra
+    with postgres_errors(StoreSettings(url)):
+        from mainspring.store.postgres import database, errors
 
-    try:
         with errors.mapped_errors(database.place_of(url)):
             connection = await database.connect(url)
             try:
                 yield connection
             finally:
                 await connection.close()
-    except errors.UnreachableError as error:
-        raise StoreUnavailableError(str(error)) from error

@@ -94,10 +94,10 @@ def _check_writable(path: Path) -> Iterator[Check]:
 
 def _check_schema(connection: apsw.Connection) -> Check:
     shipped = {migration.number: migration.checksum for migration in load_migrations("mainspring.store.sqlite")}
-    found = read_applied(connection)
-    applied = {migration.number: migration.checksum for migration in found}
+    steps = read_applied(connection)
+    applied = {migration.number: migration.checksum for migration in steps}
     newest, ours = max(applied, default=0), max(shipped)
-    if oldest_code(found) > ours:
+    if oldest_code(steps) > ours:
         return Check("schema", FAIL, f"{newest}, newer than this Mainspring's {ours}", "upgrade Mainspring")
     if any(shipped.get(number, checksum) != checksum for number, checksum in applied.items()):
         return Check(
@@ -106,7 +106,8 @@ def _check_schema(connection: apsw.Connection) -> Check:
     if missing := sorted(shipped.keys() - applied.keys()):
         return Check("schema", FAIL, f"{newest} of {max(missing)}", "run `mainspring migrate`")
     if newest > ours:
-        return Check("schema", OK, f"version {newest}, which this Mainspring ({ours}) works with")
+        found = f"version {newest}, newer than this Mainspring's {ours}, which can work with it"
+        return Check("schema", WARN, found, "upgrade Mainspring here too")
     return Check("schema", OK, f"version {newest}")
 
 

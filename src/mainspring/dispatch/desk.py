@@ -72,7 +72,7 @@ class Desk:
         place = self._place(session)
         if number == place.number:
             return place.batch
-        place.seat.slots = free - len(place.mailbox)
+        place.seat.slots = free - len(place.mailbox) - place.seat.coming
         self._wake()
         self._notify()
         if not place.mailbox:

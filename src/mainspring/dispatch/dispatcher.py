@@ -1,10 +1,12 @@
 """The dispatcher: read the order, match jobs with workers, assign, hand over.
 
-One step at a time: while its assignment commits, the event loop runs the jobs of the step before. Everything it remembers is an
-optimisation; the store's compare-and-set decides, and every memory is made anew at least every `RELIST_S`.
+While one assignment commits, the next is chosen and sent, and the event loop runs the jobs of those before. Everything it
+remembers is an optimisation; the store's compare-and-set decides, and every memory is made anew at least every `RELIST_S`.
 """
 
+import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
@@ -23,6 +25,7 @@ from mainspring.wire import Assignment
 RELIST_S = 10.0
 LOST_RELIST_S = 0.2
 ROUND = 512  # jobs in one assignment: while it commits, the jobs of the one before run
+FLYING = 2  # assignments at once: a store far away answers late, and its cores should not wait for ours
 STEAL_S = 1.0
 _BANDS = range(3)
 _NOTHING = Resources()
@@ -60,7 +63,11 @@ class Dispatcher:
         ] = {}  # the head of others' streams, and since when it lies there
         self.closed = False
         self._budget: dict[LimitKey, int] = {}
+        self._released = 0  # how often something that limits count has ended
         self._options: dict[bytes, Options] = {}
+        self._flying: deque[tuple[asyncio.Task[None], set[bytes]]] = (
+            deque()
+        )  # with their jobs, which are still read as ready
 
     async def run_once(self) -> float | None:
         """One round: refresh what is known, choose, assign, hand over. 0 while there was something to do."""
@@ -78,12 +85,23 @@ class Dispatcher:
             chosen = self._choose(min(capacity, ROUND), now_s)
             if chosen:
                 self._idle = False
-                await self._assign(chosen)
+                await self._launch(chosen)
                 return 0
+        if self._flying:
+            await self._land()
+            return 0
         self._idle = capacity > 0 and len(self._owned) < len(self._all)
         if self._idle and now_s >= self._steal_at_s:
             await self._list_streams(now_s, [p for p in self._all if p not in self._owned])
         return self._rest_s(now_s)
+
+    async def landed(self) -> None:
+        """When every assignment that was begun has been made, or has failed."""
+        flying = [task for task, _ in self._flying]
+        self._flying.clear()
+        for answer in await asyncio.gather(*flying, return_exceptions=True):
+            if answer is not None:
+                raise answer
 
     def own(self, partitions: Iterable[int]) -> None:
         """The partitions this node reads first."""
@@ -104,6 +122,7 @@ class Dispatcher:
         elif hint.topic == "queue":
             self._configured = False
         elif hint.topic == "settled":
+            self._released += 1
             self._reopen(state for state in self.lanes.known.values() if state.held_until == -1)
 
     def workers_changed(self) -> None:
@@ -119,6 +138,7 @@ class Dispatcher:
             for _ in range(count):
                 seat.give_back(state.lane.resources)
         if state.limits:
+            self._released += 1
             self._reopen(self.lanes.ended(state, count))
 
     def _see(self, streams: Iterable[tuple[int, int, int, Micros]]) -> None:
@@ -181,8 +201,10 @@ class Dispatcher:
         wanted = self._window.wanted()
         if wanted:
             size = self._window.read_size()
-            for (stream, _), jobs in zip(wanted, await self._store.read_ready(wanted, size), strict=True):
-                self._window.fill(stream, jobs, size)
+            read = await self._store.read_ready(wanted, size)
+            flying = frozenset[bytes]().union(*(jobs for _, jobs in self._flying))
+            for (stream, _), jobs in zip(wanted, read, strict=True):
+                self._window.fill(stream, jobs, size, flying)
 
     def _due_lanes(self) -> list[LaneState]:
         opening = self.lanes.next_opening()
@@ -200,7 +222,8 @@ class Dispatcher:
             if state.limits and not self._within_budget(state):
                 return None
             session = place(number, state.lane, now_s)
-            if session is not None:
+            if session is not None and state.limits:
+                self.lanes.started(state)
                 for limit in state.limits:
                     self._budget[limit] -= 1
             return session
@@ -216,10 +239,31 @@ class Dispatcher:
                 return False
         return True
 
+    async def _launch(self, chosen: list[Choice]) -> None:
+        if len(self._flying) == FLYING:
+            await self._land()
+        self._flying.append((asyncio.create_task(self._assign(chosen)), {ready.job for _, _, ready in chosen}))
+        await asyncio.sleep(0)  # it is sent before the next is chosen
+
+    async def _land(self) -> None:
+        """Wait for the assignment that was begun first."""
+        task, _ = self._flying.popleft()
+        try:
+            await task
+        except Exception:
+            self._relist_at_s = 0.0  # what was chosen is not assigned, and not in the window any more
+            raise
+
     async def _assign(self, chosen: list[Choice]) -> None:
         """Make the choices durable and hand over those that won."""
         picks = self._picks(chosen)
-        answers = await self._store.assign_jobs(picks)
+        released = self._released
+        try:
+            answers = await self._store.assign_jobs(picks)
+        except BaseException:
+            for session, stream, _ in chosen:
+                self._give_back(session, stream)
+            raise
         # By the whole entry: a job that moved in the order may have been chosen from two streams, and won from one.
         refused: dict[Ready, Assigned] = {}
         for answer in answers:
@@ -228,7 +272,7 @@ class Dispatcher:
         if won:
             await self._hand_over(won)
         if refused:
-            self._take_back([choice for choice in chosen if choice[2] in refused], refused)
+            self._take_back([choice for choice in chosen if choice[2] in refused], refused, released)
 
     def _picks(self, chosen: list[Choice]) -> list[Pick]:
         """One pick per session for all jobs without limits, and one per lane for those with."""
@@ -248,8 +292,6 @@ class Dispatcher:
         known = self.lanes.known
         for session, stream, ready in won:
             state, spec = known[stream[2]], specs[ready.job]
-            if state.limits:
-                self.lanes.started(state)
             lane = state.lane
             assignment = Assignment(
                 ready.job,
@@ -265,25 +307,35 @@ class Dispatcher:
             batches.setdefault(session, []).append(assignment)
         self._gauges.assigned += len(won)
         for session, batch in batches.items():
-            self._deliver(session, batch)
-
-    def _take_back(self, choices: list[Choice], refused: dict[Ready, Assigned]) -> None:
-        """Somebody else was first, or a limit holds the job back: its worker has room again, and the window a wrong idea."""
-        for session, stream, ready in choices:
-            state, answer = self.lanes.known[stream[2]], refused[ready]
             seat = self.matcher.seats.get(session)
             if seat is not None:
-                seat.slots += 1
-                seat.give_back(state.lane.resources)
+                seat.coming -= len(batch)
+            self._deliver(session, batch)
+
+    def _take_back(self, choices: list[Choice], refused: dict[Ready, Assigned], released: int) -> None:
+        """Somebody else was first, or a limit holds the job back: its worker has room again, and the window a wrong idea.
+        Where something was released since the limit was looked at, it is looked at again."""
+        for session, stream, ready in choices:
+            self._give_back(session, stream)
+            state, answer = self.lanes.known[stream[2]], refused[ready]
             if answer.held:
                 self._gauges.held += 1
-                state.held_until = answer.held_until if answer.held_until is not None else -1
-                self._close(state)
+                if answer.held_until is not None or released == self._released:
+                    state.held_until = answer.held_until if answer.held_until is not None else -1
+                    self._close(state)
                 self._see([(*stream, ready.rank)])
             else:
                 # Read again, but not at once: what lost now would lose again until the winner's commit is seen.
                 self._gauges.lost += 1
                 self._relist_at_s = min(self._relist_at_s, time.monotonic() + LOST_RELIST_S)
+
+    def _give_back(self, session: bytes, stream: Stream) -> None:
+        state, seat = self.lanes.known[stream[2]], self.matcher.seats.get(session)
+        self.lanes.ended(state, 1)
+        if seat is not None:
+            seat.coming -= 1
+            seat.slots += 1
+            seat.give_back(state.lane.resources)
 
     def _close(self, state: LaneState) -> None:
         """Out of the window, into the lane's own memory."""

@@ -19,12 +19,13 @@ _NOTHING = Resources()
 class Seat:
     """A session as the matcher sees it: what it is, and what of it is free."""
 
-    __slots__ = ("cpu", "gpu", "info", "memory_mb", "reserved_for", "session", "slots")
+    __slots__ = ("coming", "cpu", "gpu", "info", "memory_mb", "reserved_for", "session", "slots")
 
     def __init__(self, session: bytes, info: WorkerInfo) -> None:
         self.session = session
         self.info = info
         self.slots = 0  # what the worker last said it can take, less what it was given since
+        self.coming = 0  # of that, what is being assigned and has not reached the worker's mailbox
         self.cpu = info.resources.cpu
         self.memory_mb = info.resources.memory_mb
         self.gpu = info.resources.gpu
@@ -40,6 +41,7 @@ class Seat:
 
     def take(self, needs: Resources) -> None:
         self.slots -= 1
+        self.coming += 1
         self.cpu -= needs.cpu
         self.memory_mb -= needs.memory_mb
         self.gpu -= needs.gpu

@@ -6,7 +6,7 @@ jobs, never the backlog: a stream that runs low asks to be read again before it 
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from heapq import heappop, heappush, heapreplace
 
 from mainspring.core.timer import Micros
@@ -96,14 +96,14 @@ class Window:
         """The streams to read now, and from where on."""
         return [(stream, self.streams[stream].cursor) for stream in self.thirsty | self._low]
 
-    def fill(self, stream: Stream, jobs: list[Ready], asked: int) -> None:
-        """The answer to a thirsty stream."""
+    def fill(self, stream: Stream, jobs: list[Ready], asked: int, taken: Set[bytes] = frozenset()) -> None:
+        """The answer to a stream that was wanted. `taken`: jobs that are being assigned, and read once more."""
         window = self.streams.get(stream)
         if window is None:
             return
         self._quench(window)
         self._low.discard(stream)
-        window.buffer.extend(jobs)
+        window.buffer.extend([job for job in jobs if job.job not in taken] if taken else jobs)
         window.more = len(jobs) == asked
         if jobs:
             window.cursor = (jobs[-1].rank, jobs[-1].job)

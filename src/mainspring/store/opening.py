@@ -50,7 +50,7 @@ async def open_store(settings: StoreSettings, clock: Clock | None = None) -> Sto
         from mainspring.store.sqlite import SqliteStore
 
         return await SqliteStore.open(settings.path, clock)
-    with _postgres(settings):
+    with postgres_errors(settings):
         from mainspring.store.postgres import PostgresStore
 
         return await PostgresStore.open(
@@ -70,7 +70,7 @@ async def migrate_store(settings: StoreSettings) -> list[str]:
             return database.migrate(connection, path)
         finally:
             connection.close()
-    with _postgres(settings):
+    with postgres_errors(settings):
         from mainspring.store.postgres import schema
 
         return await schema.migrate(settings.url, settings.schema)
@@ -80,14 +80,14 @@ async def has_store(settings: StoreSettings) -> bool:
     """Is there a store? Never makes one."""
     if not settings.is_postgres:
         return settings.path.exists()
-    with _postgres(settings):
+    with postgres_errors(settings):
         from mainspring.store.postgres import schema
 
         return await schema.has_schema(settings.url, settings.schema)
 
 
 @contextmanager
-def _postgres(settings: StoreSettings) -> Iterator[None]:
+def postgres_errors(settings: StoreSettings) -> Iterator[None]:
     """What the driver says, or its absence, as errors of ours."""
     try:
         from mainspring.store.postgres.errors import UnreachableError

@@ -7,7 +7,7 @@ from mainspring.runtime.gauges import Gauges
 from mainspring.store.contract import Timers
 
 BATCH = 500
-PAUSE_S = 0.05
+PAUSE_S = 0.01
 LOOK_S = 60.0
 
 

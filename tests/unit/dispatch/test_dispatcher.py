@@ -427,3 +427,35 @@ async def test_a_worker_whose_report_waits_for_the_store_is_not_silent(
     back.set()
     assert await reporting == []
     assert await floor.state(assignment.job) == "completed"
+
+
+async def test_a_limit_that_was_released_while_it_refused_is_asked_again(
+    floor: Floor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, other = await floor.worker(), await floor.session()
+    await floor.store.put_queue(floor.queue("q", paused=False, limit=Limit(concurrency=1)))
+    first = await floor.submit_one(queue="q", priority=10)
+    await floor.assign(other, [first], limits=(("queue/default/q", ""),))
+    second = await floor.submit_one(queue="q")
+    assign = floor.store.assign_jobs
+
+    async def assign_and_release(picks: Sequence[Pick]) -> list[Assigned]:
+        answers = await assign(picks)
+        await floor.store.settle_attempts(
+            other, [Settlement(first, 1, "completed")]
+        )  # its hint comes before our answer
+        return answers
+
+    monkeypatch.setattr(floor.store, "assign_jobs", assign_and_release)
+    assert await worker.jobs() == [second]
+
+
+async def test_what_is_being_assigned_counts_as_taken(floor: Floor) -> None:
+    """While one assignment commits, the next is chosen: neither a worker nor a limit is given more than it has."""
+    worker = await floor.worker(slots=3)
+    await floor.store.put_queue(floor.queue("q", paused=False, limit=Limit(concurrency=2)))
+    await floor.submit(10, queue="q", priority=10)
+    await floor.submit(10)
+    assert len(await worker.pull(3)) == 3
+    assert floor.node.gauges.held == 0
+    assert floor.node.gauges.lost == 0

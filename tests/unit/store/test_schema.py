@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 import mainspring.store.sqlite
 from mainspring.core.lifecycle import ENDED, State
 from mainspring.core.partition import SLOTS
@@ -30,6 +32,21 @@ def test_migrations_are_numbered_without_gaps_and_a_changed_one_has_another_chec
     assert [migration.number for migration in migrations] == list(range(1, len(migrations) + 1))
     first = migrations[0]
     assert Migration(first.number, first.name, first.sql + " ").checksum != first.checksum
+
+
+@pytest.mark.parametrize("package", [PACKAGE, "mainspring.store.postgres"])
+def test_every_migration_says_which_code_works_with_the_database_after_it(package: str) -> None:
+    for migration in load_migrations(package):
+        released = (package, migration.number) == (
+            PACKAGE,
+            1,
+        )  # before migrations said so, and it must not change any more
+        assert ("-- works with: " in migration.sql) is not released
+        assert 1 <= migration.works_with <= migration.number
+
+
+def test_the_first_migration_is_the_one_that_was_released() -> None:
+    assert load_migrations(PACKAGE)[0].checksum == "27ece0b2ac148b86e9e4385519487f6efb4a6b65ad3c650624ad695d162a475e"
 
 
 def test_the_number_of_partitions_divides_the_slots() -> None:

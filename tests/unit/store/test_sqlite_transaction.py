@@ -2,15 +2,17 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import AsyncIterator
 from contextvars import Context
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 
 from contract.scene import START, JumpingClock, make_batch, with_priority
-from mainspring.errors import InvalidError, StoreError
+from mainspring.errors import InvalidError, StoreError, StoreUnavailableError
 from mainspring.store.sqlite import SqliteStore, transaction
 
 
@@ -43,7 +45,8 @@ async def orders(store: SqliteStore) -> list[int]:
 
 async def test_a_wait_for_the_lock_leaves_the_event_loop_alone(store: SqliteStore) -> None:
     other = holder(store)
-    begun = asyncio.create_task(store.transaction().__aenter__())
+    block = store.transaction()
+    begun = asyncio.create_task(block.__aenter__())
     loop = asyncio.get_running_loop()
     started_s = loop.time()
     for _ in range(100):
@@ -53,7 +56,9 @@ async def test_a_wait_for_the_lock_leaves_the_event_loop_alone(store: SqliteStor
     other.execute("rollback")
     async with asyncio.timeout(10):
         await (await begun).execute("insert into orders (number) values (1)")
+        await block.__aexit__(None, None, None)
     other.close()
+    assert await orders(store) == [1]
 
 
 async def test_a_wait_that_is_cancelled_takes_no_lock_with_it(store: SqliteStore) -> None:
@@ -246,3 +251,66 @@ async def test_a_long_transaction_is_logged(
         monkeypatch.setattr(transaction, "_LONG_S", -1.0)
         await orders(store)
     assert "a transaction kept everybody else from writing" in caplog.text
+
+
+async def test_a_full_disk_leaves_nothing(store: SqliteStore) -> None:
+    large, lane = make_batch(START, arguments=[b'"%s"' % (b"x" * 100_000)] * 20)
+    block = store.transaction()
+    tx = await block.__aenter__()
+    await tx.execute("insert into orders (number) values (1)")
+    pages = tx.connection.pragma("page_count")
+    tx.connection.pragma("max_page_count", pages + 2)
+    with pytest.raises(StoreUnavailableError, match="is full"):
+        await store.insert_within(tx, [large], [lane])
+    assert await tx.execute("select count(*) from job") == [(0,)]  # no half of a submit is left
+    with pytest.raises(StoreUnavailableError, match="is full"):
+        await tx.execute("insert into orders (number, note) values (2, zeroblob(100000))")
+    await assert_given_up(store, block, tx)
+    async with store.transaction() as tx:
+        tx.connection.pragma("max_page_count", 1 << 30)
+    assert await store.read_jobs(large.ids) == [None] * 20
+    await submit(store)
+
+
+async def test_a_transaction_that_sqlite_has_given_up_is_told(store: SqliteStore) -> None:
+    block = store.transaction()
+    tx = await block.__aenter__()
+    await tx.execute("insert into orders (number) values (1)")
+    with pytest.raises(apsw.ConstraintError):
+        await tx.execute("insert or rollback into orders (number) values (1)")
+    await assert_given_up(store, block, tx)
+
+
+async def assert_given_up(store: SqliteStore, block: Any, tx: Any) -> None:
+    """What comes now would not be part of it, so nothing does."""
+    batch, lane = make_batch(START)
+    with pytest.raises(StoreUnavailableError, match="nothing was written"):
+        await store.insert_within(tx, [batch], [lane])
+    with pytest.raises(StoreUnavailableError, match="nothing was written"):
+        await tx.execute("insert into orders (number) values (2)")
+    with pytest.raises(StoreUnavailableError, match="nothing was written"):
+        await block.__aexit__(None, None, None)
+    assert await orders(store) == []
+
+
+async def test_a_statement_that_was_cancelled_before_it_began_does_not_run(store: SqliteStore) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def wait() -> bool:
+        begun.set()
+        go_on.wait(10)
+        return False
+
+    async with store.transaction() as tx:
+        tx.connection.set_progress_handler(wait, 1)
+        first = asyncio.create_task(tx.execute("insert into orders (number) values (1)"))
+        await asyncio.to_thread(begun.wait, 10)
+        second = asyncio.create_task(tx.execute("insert into orders (number) values (2)"))
+        await asyncio.sleep(0)
+        second.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await second
+        go_on.set()
+        await first
+        tx.connection.set_progress_handler(None)
+    assert await orders(store) == [1]

@@ -100,6 +100,7 @@ class PostgresStore:
         return self._hub.subscribe(listener)
 
     async def close(self) -> None:
+        await self._grouping.close()
         await self._hub.close()
         if self._lease is not None:
             self._lease.close()
@@ -167,10 +168,10 @@ class PostgresStore:
             connection.hints.add(tx.hints())
             return answers
         adapted = await foreign.adapt(connection, blocking=blocking)
-        if blocking:
-            asyncio.run_coroutine_threadsafe(self._put_lanes(lanes), self._loop).result()
-        else:
+        if not blocking:
             await self._put_lanes(lanes)
+        elif any(lane.number() not in self._lanes for lane in lanes):
+            asyncio.run_coroutine_threadsafe(self._put_lanes(lanes), self._loop).result()
         answers, tx = await self._insert_foreign(adapted, batches)
         if hints := tx.hints():
             # Told when the caller commits, to everybody: who commits is not us.
@@ -228,14 +229,17 @@ class PostgresStore:
         return await self._read(dispatch.read_ready, wanted, limit)
 
     async def assign_jobs(self, picks: Sequence[Pick]) -> list[Assigned]:
-        answers, self._specs = await self._write(dispatch.assign_jobs, picks)
+        answers, specs = await self._write(dispatch.assign_jobs, picks)
+        self._specs.update(specs)
         return answers
 
     async def read_specs(self, ids: Sequence[bytes]) -> list[Spec]:
-        known, self._specs = self._specs, {}
+        found = [spec for id_ in ids if (spec := self._specs.pop(id_, None)) is not None]
+        if len(found) == len(ids):
+            return found
+        known = {spec.job for spec in found}
         unknown = [id_ for id_ in ids if id_ not in known]
-        found = [known[id_] for id_ in ids if id_ in known]
-        return found + await self._read(dispatch.read_specs, unknown) if unknown else found
+        return found + await self._read(dispatch.read_specs, unknown)
 
     # attempts
 

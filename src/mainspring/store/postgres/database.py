@@ -11,7 +11,7 @@ import random
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple, TypeVar, TypeVarTuple
 from urllib.parse import urlsplit
 
@@ -119,6 +119,7 @@ class Database:
         self.partitions: int
         self._pool = pool
         self.owner = Owner()
+        self._closed = False
         self._leave_mark = self.q["leave_mark"] + (f", {_SET_PLANNER}" if pooled else "")
 
     @classmethod
@@ -141,6 +142,7 @@ class Database:
         return cls(url, schema, pool, pooled=pooled)
 
     async def close(self) -> None:
+        self._closed = True
         try:
             async with asyncio.timeout(5):
                 await self._pool.close()
@@ -219,13 +221,14 @@ class Database:
     async def _connection(self) -> AsyncIterator[Any]:
         """A connection with no transaction left open on it, however the block ends."""
         self.owner.check()
+        if self._closed:
+            raise StoreError("the store is closed")
         with mapped_errors(self.place):
             async with self._pool.acquire(timeout=_CONNECT_S) as connection:
                 try:
                     yield connection
                 finally:
-                    if not is_gone(connection) and connection.is_in_transaction():
-                        await _roll_back(connection)
+                    await _roll_back(connection)
 
     async def patiently(self, once: Callable[[int], Awaitable[T]]) -> T:
         """Again after a conflict, at once; again after a failure of the connection, with backoff, until patience ends."""
@@ -297,7 +300,11 @@ async def _prepare(connection: Any) -> None:
 
 
 async def _roll_back(connection: Any) -> None:
+    """What is open is rolled back. Of a connection that broke the pool knows already, and nothing can be asked of it: that must not
+    hide the error by which it broke."""
     try:
-        await connection.execute("rollback", timeout=5)
+        if connection.is_in_transaction():
+            await connection.execute("rollback", timeout=5)
     except Exception:
-        connection.terminate()
+        with suppress(asyncpg.InterfaceError):
+            connection.terminate()

@@ -43,6 +43,11 @@ class Grouping:
             task.add_done_callback(self._committing.discard)
         return await call.answer
 
+    async def close(self) -> None:
+        """Commits what is on its way."""
+        while self._committing:
+            await asyncio.wait(self._committing)
+
     async def _commit_waiting(self) -> None:
         while self._waiting:
             group, jobs = [self._waiting.popleft()], 0

@@ -47,7 +47,7 @@ async def _patiently(connection: Any, schema: str, place: str) -> list[str]:
         try:
             async with connection.transaction():
                 return await _apply(connection, schema, place)
-        except asyncpg.LockNotAvailableError:
+        except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
             if time.monotonic() > until_s:
                 raise StoreUnavailableError(
                     f"the tables of {place} are held by others (a backup, a long query): nothing was migrated; try again later"

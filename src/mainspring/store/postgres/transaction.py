@@ -126,8 +126,10 @@ class Transactions:
     async def _give_back(self, connection: Any) -> None:
         if is_gone(connection):
             return
-        if connection.is_in_transaction():
-            with suppress(Exception):
-                await connection.execute("rollback", timeout=5)
         assert self._pool is not None
-        await self._pool.release(connection)
+        try:
+            if connection.is_in_transaction():
+                with suppress(Exception):
+                    await connection.execute("rollback", timeout=5)
+        finally:
+            await self._pool.release(connection)

@@ -171,14 +171,17 @@ class SqliteStore:
         return self._read(dispatch.read_ready, wanted, limit)
 
     async def assign_jobs(self, picks: Sequence[Pick]) -> list[Assigned]:
-        answers, self._specs = await self._write(dispatch.assign_jobs, picks)
+        answers, specs = await self._write(dispatch.assign_jobs, picks)
+        self._specs.update(specs)
         return answers
 
     async def read_specs(self, ids: Sequence[bytes]) -> list[Spec]:
-        known, self._specs = self._specs, {}
+        found = [spec for id_ in ids if (spec := self._specs.pop(id_, None)) is not None]
+        if len(found) == len(ids):
+            return found
+        known = {spec.job for spec in found}
         unknown = [id_ for id_ in ids if id_ not in known]
-        found = [known[id_] for id_ in ids if id_ in known]
-        return found + self._read(dispatch.read_specs, unknown) if unknown else found
+        return found + self._read(dispatch.read_specs, unknown)
 
     # attempts
 

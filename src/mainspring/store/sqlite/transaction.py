@@ -13,10 +13,9 @@ import re
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -76,10 +75,12 @@ class SqliteTransaction:
 
     async def execute(self, sql: str, /, *parameters: Any) -> list[tuple[Any, ...]]:
         self.check_open()
+        running = self.owner.start(self.owner.execute, sql, _bindings(sql, parameters))
         try:
-            return await self.owner.do(self.owner.execute, sql, _bindings(sql, parameters))
+            return await asyncio.wrap_future(running)
         except asyncio.CancelledError:
-            self._connection.interrupt()
+            if not running.cancel():
+                self._connection.interrupt()
             raise
 
     def check_open(self) -> None:
@@ -131,7 +132,7 @@ class Transactions:
         self, tx: SqliteTransaction, batches: Sequence[NewJobs], lanes: Sequence[Lane]
     ) -> list[list[Inserted]]:
         tx.check_open()
-        return await self.do(self._insert, tx.inner, batches, lanes)
+        return await self._do(self._insert, tx.inner, batches, lanes)
 
     def refuse_inside(self, what: str = "a plain submit, or any other write,") -> None:
         """Refuse what would wait for the end of the transaction that it is part of."""
@@ -146,18 +147,22 @@ class Transactions:
         self._closed = True
         if self._open is not None:
             self._open.ended = "the app was closed before this transaction ended: it was rolled back"
-        await self.do(self._close)
+        await self._do(self._close)
         self._thread.shutdown()
         self._turnstile.close()
 
-    async def do(self, work: Callable[..., T], *arguments: Any) -> T:
+    def start(self, work: Callable[..., T], *arguments: Any) -> Future[T]:
         """On the thread, after everything that was asked for before."""
-        return await asyncio.shield(self._loop.run_in_executor(self._thread, partial(work, *arguments)))
+        return self._thread.submit(work, *arguments)
+
+    async def _do(self, work: Callable[..., T], *arguments: Any) -> T:
+        """To its end, even if nobody waits for it any more."""
+        return await asyncio.shield(asyncio.wrap_future(self.start(work, *arguments)))
 
     async def _begin(self) -> SqliteTransaction:
         unwanted = threading.Event()
         try:
-            connection = await self.do(self._wait_for_lock, unwanted)
+            connection = await self._do(self._wait_for_lock, unwanted)
         except asyncio.CancelledError:
             unwanted.set()
             if not self._closed:
@@ -170,11 +175,12 @@ class Transactions:
         if tx.ended is None:
             tx.ended = "this transaction has ended: use it inside its `async with` block only"
             self._open = None
-            await self.do(end, *arguments)
+            await self._do(end, *arguments)
 
     # on the thread
 
     def execute(self, sql: str, bindings: Sequence[Any] | Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        self._check_going_on()
         with mapped_errors(self._path):
             return self._connection.execute(sql, bindings).fetchall()
 
@@ -206,7 +212,8 @@ class Transactions:
                 self._by_us(self._finish, self._connection, "commit")
         finally:
             self._rollback()
-        self._loop.call_soon_threadsafe(self._publish, tx.hints())
+        if hints := tx.hints():
+            self._loop.call_soon_threadsafe(self._publish, hints)
 
     def _rollback(self) -> None:
         if self._made is not None and self._made.in_transaction:
@@ -222,9 +229,10 @@ class Transactions:
             self._made.close()
 
     def _check_going_on(self) -> None:
+        """After some errors SQLite rolls back by itself; what came then would be a transaction of its own."""
         if not self._connection.in_transaction:
             raise StoreUnavailableError(
-                f"an error of the disk of {self._path} has ended this transaction: nothing was written"
+                f"an error has ended this transaction on {self._path}: nothing was written; begin again"
             )
 
     def _by_us(self, work: Callable[..., T], *arguments: Any) -> T:

@@ -2,8 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import asyncpg
 import psycopg
@@ -13,89 +12,14 @@ import sqlalchemy
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import Session
 
-from contract.scene import JOB_TABLES, START, JumpingClock, make_batch
-from mainspring.app.blocking import _run_here
+from contract.scene import START, JumpingClock, make_batch
 from mainspring.core.timer import SECOND
 from mainspring.errors import InvalidError
-from mainspring.store.contract import Hint, Inserted
+from mainspring.store.contract import Inserted
 from mainspring.store.postgres import PostgresStore
-from mainspring.store.postgres.schema import migrate
-from postgres.drivers import BLOCKING_CALLERS, CALLERS, BlockingCaller, Caller
 from postgres.server import Server
-
-
-class Site:
-    """A store, and a table of the caller's own in the same database."""
-
-    def __init__(self, url: str, store: PostgresStore, reader: "psycopg.Connection[tuple[Any, ...]]") -> None:
-        self.url = url
-        self.store = store
-        self.table = f"orders_{secrets.token_hex(6)}"
-        self._reader = reader
-        self.submitted = 0  # outside of any transaction
-        self.hints: list[Hint] = []
-        self.told = asyncio.Event()
-        store.subscribe(self._hear)
-
-    def _hear(self, hint: Hint) -> None:
-        self.hints.append(hint)
-        self.told.set()
-
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        return self._reader.execute(sql.encode()).fetchall()
-
-    def count(self) -> tuple[int, int]:
-        """Rows of the caller's, jobs of ours."""
-        ((orders, jobs),) = self.rows(f"select (select count(*) from {self.table}), (select count(*) from job)")
-        return orders, jobs
-
-    def order(self, number: int) -> str:
-        return f"insert into {self.table} values ({number})"
-
-    async def insert(self, given: object, **job: Any) -> Inserted:
-        batch, lane = make_batch(START, **job)
-        ((answer,),) = await self.store.insert_within(given, [batch], [lane])
-        return answer
-
-    def insert_blocking(self, given: object, **job: Any) -> Inserted:
-        """From a thread without an event loop; the store's own runs in another one meanwhile."""
-        batch, lane = make_batch(START, **job)
-        ((answer,),) = _run_here(self.store.insert_within(given, [batch], [lane], blocking=True))
-        return answer
-
-    async def submit(self, **job: Any) -> bytes:
-        batch, lane = make_batch(START, **job)
-        ((answer,),) = await self.store.insert_jobs([batch], [lane])
-        self.submitted += 1
-        return answer.id
-
-    async def ready(self) -> list[bytes]:
-        streams = await self.store.list_streams(range(self.store.partitions))
-        found = await self.store.read_ready([((p, band, lane), None) for p, band, lane, _ in streams], 100)
-        return [entry.job for stream in found for entry in stream]
-
-
-@pytest.fixture(scope="module")
-def reader(postgres: Server) -> "Iterator[psycopg.Connection[tuple[Any, ...]]]":
-    """A connection to a schema that is made once for all tests here, and looks at its tables."""
-    schema = f"test_{secrets.token_hex(6)}"
-    asyncio.run(migrate(postgres.url, schema))
-    reader = psycopg.connect(postgres.url, autocommit=True, options=f"-c search_path={schema},public")
-    reader.execute("set client_min_messages = warning; set lock_timeout = '10s'")
-    yield reader
-    reader.execute(f"drop schema {schema} cascade".encode())
-    reader.close()
-
-
-@pytest.fixture
-async def site(postgres: Server, reader: "psycopg.Connection[tuple[Any, ...]]") -> AsyncIterator[Site]:
-    ((schema,),) = reader.execute("select current_schema").fetchall()
-    store = await PostgresStore.open(postgres.url, schema=schema, clock=JumpingClock(START))
-    made = Site(postgres.url, store, reader)
-    reader.execute(f"create table public.{made.table} (number integer primary key)".encode())
-    yield made
-    await store.close()
-    reader.execute(f"drop table public.{made.table}; truncate {', '.join([*JOB_TABLES, 'lane'])}".encode())
+from postgres.within.drivers import BLOCKING_CALLERS, CALLERS, BlockingCaller, Caller
+from postgres.within.site import Site
 
 
 @pytest.fixture(params=CALLERS)

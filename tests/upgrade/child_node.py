@@ -1,0 +1,38 @@
+"""A node and a worker in a process of its own, with whatever version of the code it finds. Ends when its stdin does."""
+
+import asyncio
+import os
+import sys
+
+from msgspec import json
+
+from mainspring.execute.registry import Kind, Registry
+from mainspring.execute.worker import Worker
+from mainspring.node import Node
+from mainspring.store.opening import StoreSettings, open_store
+
+
+async def main(settings: StoreSettings, log: str, name: str) -> None:
+    effects = os.open(log, os.O_WRONLY | os.O_APPEND)
+
+    async def work(number: int) -> None:
+        os.write(effects, f"{number} {name}\n".encode())
+
+    registry = Registry()
+    registry.add(Kind("work", work))
+    store = await open_store(settings)
+    node = Node(store, keep_s=3600, keep_failed_s=3600, name=name)
+    worker = Worker(registry, node.desk, slots=20, name=name)
+    await node.start()
+    running = asyncio.create_task(worker.run())
+    print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+    await worker.stop()
+    await running
+    await node.stop()
+    await store.close()
+
+
+if __name__ == "__main__":
+    given, log_, name_ = sys.argv[1:]
+    asyncio.run(main(json.decode(given, type=StoreSettings), log_, name_))
