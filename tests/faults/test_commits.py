@@ -1,5 +1,5 @@
-"""The connection breaks exactly at a COMMIT, before the server got it, after it has committed, or while it is still on its way: every
-verb answers with the truth, as if nothing had happened, and nothing is done twice."""
+"""The connection breaks exactly at a COMMIT, before the server got it, after it has committed, or while it is still on its way:
+every verb answers with the truth, as if nothing had happened, and nothing is done twice."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
