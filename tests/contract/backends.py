@@ -74,10 +74,10 @@ class PostgresBackend:
     def empty(self) -> None:
         """As if the store had just been made."""
         sql = "select tablename::text from pg_tables where schemaname = current_schema()"
-        tables = [name for (name,) in self._reader.execute(sql).fetchall() if name not in _KEPT]
+        tables = [name for (name,) in self._reader.rows(sql) if name not in _KEPT]
         wipe = [f"delete from {table}" for table in tables] + ["update partition set node = null" if tables else ""]
         self._reader.execute("set lock_timeout = '10s'")
-        self._reader.execute("; ".join(wipe).encode())
+        self._reader.execute("; ".join(wipe))
 
     def drop(self) -> None:
         self._reader.drop()

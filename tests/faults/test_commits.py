@@ -321,7 +321,7 @@ async def test_a_crash_of_the_server_at_the_commit_changes_nothing_about_the_ans
             scene = Scene(behind, store, clock)
             act = await _prepare(name, scene)
             proxy.cut_at_commit(when)
-            acting = asyncio.create_task(act())
+            acting = asyncio.ensure_future(act())
             await asyncio.to_thread(proxy.wait_for_cut)
             proxy.refuse()
             durable_postgres.restart("immediate")  # here, because it ends with the thread that started it
