@@ -60,7 +60,7 @@ class Node:
         self.ticker = Ticker(store, clock, gauges)
         self.pruner = Pruner(store, clock, gauges, keep_s, keep_failed_s)
         self.desk = Desk(store, Settler(store, clock, gauges).settle, self._wake_dispatcher)
-        self.dispatcher = Dispatcher(store, clock, store.partitions, gauges, self.desk.deliver)
+        self.dispatcher = Dispatcher(store, clock, store.partitions, gauges, self.desk.deliver, self.desk.return_unseen)
         self.desk.dispatcher = self.dispatcher
         self.rescuer = Rescuer(store, gauges, self.desk.end_silent)
         self.ownership = Ownership(

@@ -1,8 +1,10 @@
-"""The connection breaks exactly at a COMMIT, before the server got it, after it has committed, or while it is still on its way:
-every verb answers with the truth, as if nothing had happened, and nothing is done twice."""
+"""The connection breaks exactly at a COMMIT, before the server got it, after it has committed, or while it is still on its way.
+
+Every verb answers with the truth, as if nothing had happened, and nothing is done twice.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import asyncpg
@@ -17,8 +19,8 @@ from mainspring.store.contract import KindRecord, Pick, QueueRecord, Settlement
 from postgres.proxy import Proxy, When
 from postgres.server import Server
 
-Act = Callable[[], Awaitable[Any]]
-Prepare = Callable[[Scene], Awaitable[Act]]
+Act = Callable[[], Coroutine[Any, Any, Any]]
+Prepare = Callable[[Scene], Coroutine[Any, Any, Act]]
 Counts = dict[str, int]
 
 
@@ -321,7 +323,7 @@ async def test_a_crash_of_the_server_at_the_commit_changes_nothing_about_the_ans
             scene = Scene(behind, store, clock)
             act = await _prepare(name, scene)
             proxy.cut_at_commit(when)
-            acting = asyncio.ensure_future(act())
+            acting = asyncio.create_task(act())
             await asyncio.to_thread(proxy.wait_for_cut)
             proxy.refuse()
             durable_postgres.restart("immediate")  # here, because it ends with the thread that started it

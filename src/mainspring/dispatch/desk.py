@@ -100,6 +100,14 @@ class Desk:
         if place.mail is not None and not place.mail.done():
             place.mail.set_result(None)
 
+    async def return_unseen(self, session: bytes, attempts: Sequence[tuple[bytes, int]]) -> None:
+        """Take back what was perhaps assigned, and certainly not delivered."""
+        place = self._places.get(session)
+        seen = place.live if place is not None else {}
+        unseen = [Outcome(job, attempt, OutcomeType.RETURNED) for job, attempt in attempts if job not in seen]
+        if unseen:
+            await self._settle(session, unseen)
+
     async def report(self, session: bytes, report: Report) -> ReportReply:
         """Outcomes and signs of life. An outcome that is not current is answered in `rejected`."""
         place = self._place(session)

@@ -7,7 +7,7 @@ remembers is an optimisation; the store's compare-and-set decides, and every mem
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
 from msgspec import json
@@ -32,6 +32,7 @@ _NOTHING = Resources()
 _OPTIONS_CACHE = 1024
 
 Deliver = Callable[[bytes, list[Assignment]], None]
+Return = Callable[[bytes, list[tuple[bytes, int]]], Awaitable[None]]
 
 
 class DispatchStore(Dispatch, Catalog, Protocol):
@@ -43,7 +44,15 @@ class Dispatcher:
 
     name = "dispatcher"
 
-    def __init__(self, store: DispatchStore, clock: Clock, partitions: int, gauges: Gauges, deliver: Deliver) -> None:
+    def __init__(
+        self,
+        store: DispatchStore,
+        clock: Clock,
+        partitions: int,
+        gauges: Gauges,
+        deliver: Deliver,
+        return_unseen: Return,
+    ) -> None:
         self.matcher = Matcher()
         self.lanes = Lanes()
         self._window = Window()
@@ -51,6 +60,8 @@ class Dispatcher:
         self._clock = clock
         self._gauges = gauges
         self._deliver = deliver
+        self._return = return_unseen
+        self._doubted: dict[bytes, list[tuple[bytes, int]]] = {}
         self._all = range(partitions)
         self._owned: frozenset[int] = frozenset()
         self._hinted: dict[Stream, Micros] = {}
@@ -71,7 +82,17 @@ class Dispatcher:
 
     async def run_once(self) -> float | None:
         """One round: refresh what is known, choose, assign, hand over. 0 while there was something to do."""
+        try:
+            return await self._round()
+        except BaseException:
+            self._configured = False  # what was read in part is read anew
+            self._relist_at_s = 0.0
+            raise
+
+    async def _round(self) -> float | None:
         now_s = time.monotonic()
+        if self._doubted:
+            await self._return_doubted()
         if not self._configured:
             await self._configure()
         if now_s >= self._relist_at_s:
@@ -248,22 +269,29 @@ class Dispatcher:
     async def _land(self) -> None:
         """Wait for the assignment that was begun first."""
         task, _ = self._flying.popleft()
-        try:
-            await task
-        except Exception:
-            self._relist_at_s = 0.0  # what was chosen is not assigned, and not in the window any more
-            raise
+        await task
 
     async def _assign(self, chosen: list[Choice]) -> None:
-        """Make the choices durable and hand over those that won."""
+        """Make the choices durable and hand over those that won. Where that fails, nobody has got any of them."""
+        try:
+            await self._try_assign(chosen)
+        except BaseException:
+            for session, stream, ready in chosen:
+                self._give_back(session, stream)
+                self._doubted.setdefault(session, []).append((ready.job, ready.attempt + 1))
+            raise
+
+    async def _return_doubted(self) -> None:
+        """Jobs that may have been assigned although the store said that it failed, or could not say: no worker has them."""
+        await asyncio.gather(*(task for task, _ in self._flying), return_exceptions=True)
+        for session, attempts in tuple(self._doubted.items()):
+            await self._return(session, attempts)
+            del self._doubted[session]
+
+    async def _try_assign(self, chosen: list[Choice]) -> None:
         picks = self._picks(chosen)
         released = self._released
-        try:
-            answers = await self._store.assign_jobs(picks)
-        except BaseException:
-            for session, stream, _ in chosen:
-                self._give_back(session, stream)
-            raise
+        answers = await self._store.assign_jobs(picks)
         # By the whole entry: a job that moved in the order may have been chosen from two streams, and won from one.
         refused: dict[Ready, Assigned] = {}
         for answer in answers:

@@ -35,10 +35,17 @@ class Sweeper:
         if is_time or (self.next_at is not None and now >= self.next_at):
             self._look_at = now + look
             self.next_at = None  # a hint that comes while the store is at work is not overwritten below
-            moved, next_at = await self._store.ripen_timers(self.partitions, BATCH)
+            moved, next_at = await self._ripen()
             self._gauges.ripened += moved
             self._hear_of(next_at)
         return self._rest_s()
+
+    async def _ripen(self) -> tuple[int, Micros | None]:
+        try:
+            return await self._store.ripen_timers(self.partitions, BATCH)
+        except BaseException:
+            self.next_at = 0  # what is due is still due
+            raise
 
     def own(self, partitions: Sequence[int]) -> None:
         self.partitions = partitions

@@ -57,13 +57,23 @@ class Ticker:
         if has_time and (self.next_at is None or now < self.next_at):
             return self._rest_s()
         self._look_at = now + look
-        due, self.next_at = await self._store.due_schedules(BATCH)
-        if due:
+        if due := await self._due():
+            self.next_at = 0  # what follows is known only after another look
             firings = [fire(record, now) for record in due]
             fired = await self._store.fire_schedules(firings)
             self._gauges.fired += sum(len(f.jobs) for f, won in zip(firings, fired, strict=True) if won)
-            self.next_at = 0  # what follows is known only after another look
         return self._rest_s()
+
+    async def _due(self) -> list[ScheduleRecord]:
+        self.next_at = None  # a hint that comes while the store is at work is not overwritten below
+        try:
+            due, next_at = await self._store.due_schedules(BATCH)
+        except BaseException:
+            self.next_at = 0  # what is due is still due
+            raise
+        if self.next_at is None:
+            self.next_at = next_at
+        return due
 
     def hear(self, hint: Hint) -> bool:
         if hint.topic == "schedule":

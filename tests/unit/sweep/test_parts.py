@@ -15,6 +15,7 @@ from contract.scene import START
 from mainspring.app.declare import first_time
 from mainspring.core.schedule import parse_rule
 from mainspring.core.timer import SECOND, from_micros
+from mainspring.errors import StoreUnavailableError
 from mainspring.runtime.gauges import Gauges
 from mainspring.store.contract import Hint
 from mainspring.sweep.ownership import LEASE_S, Heartbeat
@@ -165,6 +166,62 @@ async def test_after_an_outage_the_ticker_catches_up_as_the_rule_says_and_record
     assert made in (1, 2)  # the latest that was late, and one that is not late yet
     assert sum(entry.count or 0 for entry in missed) + made in (60, 61)
     assert {entry.reason for entry in missed} == {"catch_up"}
+
+
+async def test_what_could_not_be_fired_is_fired_as_soon_as_the_store_is_back(
+    floor: Floor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await put_rule(floor, "s")
+    part = Ticker(floor.store, floor.clock, Gauges())
+    await part.run_once()
+    floor.clock.advance(60)
+
+    async def fail(*_: Any) -> Any:
+        raise StoreUnavailableError("no connection")
+
+    for verb in ("due_schedules", "fire_schedules"):
+        with monkeypatch.context() as broken:
+            broken.setattr(floor.store, verb, fail)
+            with pytest.raises(StoreUnavailableError):
+                await part.run_once()
+    await part.run_once()
+    assert floor.count("job") == 1
+
+
+async def test_a_schedule_made_while_the_ticker_looks_is_not_overlooked(
+    floor: Floor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part, due = Ticker(floor.store, floor.clock, Gauges()), floor.store.due_schedules
+
+    async def due_and_told(limit: int) -> Any:
+        found = await due(limit)
+        await put_rule(floor, "s")
+        part.hear(Hint("schedule"))
+        return found
+
+    with monkeypatch.context() as late:
+        late.setattr(floor.store, "due_schedules", due_and_told)
+        assert await part.run_once() == 0
+    assert 0 < await part.run_once() <= 60
+
+
+async def test_what_could_not_ripen_ripens_as_soon_as_the_store_is_back(
+    floor: Floor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = sweeper(floor)
+    await floor.submit_one(delay=1)
+    await part.run_once()
+    floor.clock.advance(1)
+
+    async def fail(*_: Any) -> Any:
+        raise StoreUnavailableError("no connection")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(floor.store, "ripen_timers", fail)
+        with pytest.raises(StoreUnavailableError):
+            await part.run_once()
+    await part.run_once()
+    assert len(await floor.ready()) == 1
 
 
 async def test_i8_jitter_delays_the_job_and_not_the_occurrence(floor: Floor) -> None:
