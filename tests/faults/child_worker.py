@@ -18,6 +18,7 @@ class Config(Struct):
     everywhere: bool = True  # serve every kind, also `only_here`
     slow_looks: bool = False
     every_second: bool = False  # declare a schedule that fires every second
+    schedules: int = 0  # declare so many that fire every five seconds
     killer: bool = False  # serve a kind that ends its worker
 
 
@@ -39,6 +40,11 @@ def main(config: Config) -> None:
     if config.every_second:
         tick = jobs.app.schedule("* * * * * *", name="tick", arguments={"number": 0}, catch_up="all", overlap="allow")
         tick(jobs.quick)
+    for number in range(config.schedules):
+        declare = jobs.app.schedule(
+            "*/5 * * * * *", name=f"tick{number}", arguments={"number": number}, catch_up="all", overlap="allow"
+        )
+        declare(jobs.quick)
     if config.killer:
         jobs.app.job(name="killer", pool="thread")(lambda: os._exit(9))
     jobs.app.sync.run(slots=config.slots, grace=config.grace_s, ready=lambda: say("ready"))
