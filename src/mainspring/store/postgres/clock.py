@@ -18,13 +18,8 @@ class DatabaseClock:
         return time.time_ns() // 1000 + (self._ahead or 0)
 
     async def set_by(self, connection: Any) -> None:
-<<<<<<< HEAD
         """Ask the server a few times. Each answer tells two bounds, as far apart as it took to come. What lies between the bounds
         of slow answers, as a busy process gets them, is better than they are."""
-=======
-        """Ask the server a few times. Each answer tells two bounds, as far apart as it took to come. A busy process gets slow
-        answers: what lies between their bounds already is better than they are."""
->>>>>>> h1
         looks = [await _look(connection) for _ in range(_LOOKS)]
         least, most = max(low for low, _ in looks), min(high for _, high in looks)
         if self._ahead is None or not least <= self._ahead <= most:
