@@ -13,6 +13,7 @@ from mainspring.store.opening import StoreSettings
 class Config(Struct):
     store: StoreSettings
     lease_s: float | None = None
+    patience_s: float | None = None
     slots: int = 50
     grace_s: float = 5.0
     everywhere: bool = True  # serve every kind, also `only_here`
@@ -34,6 +35,8 @@ def say(line: str) -> None:
 def main(config: Config) -> None:
     if config.lease_s is not None:
         timing.shorten_lease(config.lease_s)
+    if config.patience_s is not None:
+        timing.shorten_patience(config.patience_s)
     if config.slow_looks:
         timing.slow_looks()
     jobs = make_jobs(config.store, everywhere=config.everywhere)

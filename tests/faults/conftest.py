@@ -1,7 +1,7 @@
 """Makes `faults.scene` importable for the processes that the tests start, and adds the options of the soak."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from faults.harness import STORES, Site
 from faults.places import File, Place, Schema
+from faults.small_disk import mounted_disk
+from postgres.proxy import Proxy
 from postgres.server import Server
+
+MakeSite = Callable[[Place], Site]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,9 +44,47 @@ def shared_place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
 
 
 @pytest.fixture
-def site(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of a few megabytes; skips where there can be none."""
+    with mounted_disk(tmp_path) as disk:
+        yield disk
+
+
+@pytest.fixture
+def proxy(postgres: Server) -> Iterator[Proxy]:
+    """The network between the processes of a test and the server; the test itself reads past it."""
+    with Proxy(postgres.url) as made:
+        yield made
+
+
+@pytest.fixture
+def proxied_site(proxy: Proxy, postgres: Server, make_site: MakeSite) -> Site:
+    """On PostgreSQL, behind the proxy."""
+    return make_site(Schema(postgres.url, proxy.url))
+
+
+@pytest.fixture
+def durable_site(durable_postgres: Server, make_site: MakeSite) -> Site:
+    """On a server that the test may stop and start."""
+    return make_site(Schema(durable_postgres.url))
+
+
+@pytest.fixture
+def site(place: Place, make_site: MakeSite) -> Site:
+    """On each store in turn."""
+    return make_site(place)
+
+
+@pytest.fixture
+def make_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeSite]:
     """A database and an effect log, and the processes that work there; whatever lives at the end is killed."""
-    made = Site(tmp_path, place)
-    monkeypatch.setenv("FAULTS_LOG", str(made.log))
-    yield made
-    made.close()
+    sites: list[Site] = []
+
+    def make(place: Place) -> Site:
+        sites.append(Site(tmp_path, place))
+        monkeypatch.setenv("FAULTS_LOG", str(sites[-1].log))
+        return sites[-1]
+
+    yield make
+    for site in sites:
+        site.close()

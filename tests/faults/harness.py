@@ -15,6 +15,7 @@ import pytest
 from msgspec import json
 
 from faults.effects import Effect, read_effects
+from faults.load import Done
 from faults.places import File, Place
 from faults.scene import Jobs, make_jobs
 
@@ -144,6 +145,10 @@ class Site:
         child.hear("ready")
         return child
 
+    def load(self, name: str = "load", **config: Any) -> "Loading":
+        """A process that submits all the time."""
+        return Loading(self, self.folder / f"{name}.acks", config)
+
     def effects(self) -> list[Effect]:
         return read_effects(self.log)
 
@@ -176,6 +181,33 @@ class Site:
         for child in self.children:
             child.close()
         self.place.close()
+
+
+class Loading:
+    """A process that submits until it is stopped, and what was acknowledged to it."""
+
+    def __init__(self, site: Site, acks: Path, config: dict[str, Any]) -> None:
+        self._acks = acks
+        acks.touch()
+        self.child = site.start("child_load", **{"acks": str(acks), "seed": 1, **config})
+        self.child.hear("ready")
+
+    @property
+    def acknowledged(self) -> list[str]:
+        """Whole lines only: it may be writing."""
+        return self._acks.read_text().rpartition("\n")[0].split()
+
+    def goes_on(self, within_s: float = PATIENCE_S) -> None:
+        """Until another submit has been acknowledged."""
+        before = len(self.acknowledged)
+        until(lambda: len(self.acknowledged) > before, "submits are acknowledged", within_s)
+
+    def stop(self) -> Done:
+        self.child.tell("stop")
+        done = json.decode(self.child.hear("done"), type=Done)
+        assert self.child.wait() == 0, self.child.errors()
+        assert done.acknowledged == len(self.acknowledged)
+        return done
 
 
 def _state_of(pid: int) -> str:

@@ -1,7 +1,6 @@
 """The disk is full or broken: submits are refused with a clear error, reads work, nothing acknowledged is lost."""
 
 import contextlib
-import os
 import resource
 import shutil
 import signal
@@ -15,55 +14,10 @@ import pytest
 from faults.checks import check_effects, check_tables
 from faults.harness import ON_SQLITE, Child, Site, until
 from faults.places import File
+from faults.shell import Shell
+from faults.small_disk import fill
 
 LEASE_S = 1.0
-DISK_BYTES = 8 << 20
-
-
-class Shell:
-    """The commands of `child_shell`, and what was acknowledged."""
-
-    def __init__(self, site: Site) -> None:
-        self.child = site.start("child_shell")
-        self.child.hear("ready")
-        self.accepted: list[str] = []
-
-    def submit(self, count: int = 1) -> str | None:
-        """None, or why it was refused."""
-        word, _, rest = self._ask(f"submit {count}").partition(" ")
-        if word == "refused":
-            return rest
-        self.accepted += rest.split()
-        return None
-
-    def state(self, id_: str) -> str:
-        return self._ask(f"state {id_}").partition(" ")[2]
-
-    def refusal(self) -> str:
-        """Submit until it is refused: what is preallocated takes a little more."""
-        return until(lambda: self.submit(50), "a submit is refused") or ""
-
-    def recovered(self) -> None:
-        until(lambda: self.submit() is None, "submits are accepted again")
-
-    def _ask(self, command: str) -> str:
-        self.child.tell(command)
-        return self.child.hear("answer")
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of a few megabytes."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = shutil.which("mount")
-    if mount is None or os.geteuid() != 0:
-        pytest.skip("mounting a small tmpfs needs root; the test with a file size limit covers the rest")
-    mounted = subprocess.run([mount, "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", disk], capture_output=True)
-    if mounted.returncode:
-        pytest.skip(f"a tmpfs cannot be mounted here: {mounted.stderr.decode()}")
-    yield disk
-    subprocess.run(["umount", "--lazy", disk], check=True)
 
 
 @pytest.fixture
@@ -71,14 +25,6 @@ def disk_site(small_disk: Path, tmp_path: Path) -> Iterator[Site]:
     site = Site(tmp_path, File(small_disk / "faults.db"))
     yield site
     site.close()
-
-
-def _fill(disk: Path) -> Path:
-    ballast = disk / "ballast"
-    with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(bytes(4096))
-    return ballast
 
 
 def _check(site: Site, shell: Shell) -> None:
@@ -91,7 +37,7 @@ def test_a_full_disk(disk_site: Site, small_disk: Path) -> None:
     site = disk_site
     worker, shell = site.worker(lease_s=LEASE_S), Shell(site)
     assert shell.submit(20) is None
-    ballast = _fill(small_disk)
+    ballast = fill(small_disk)
 
     refused = shell.refusal()
     assert refused.startswith("StoreUnavailableError")

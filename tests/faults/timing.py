@@ -6,6 +6,7 @@ from mainspring import node
 from mainspring.app import handle
 from mainspring.dispatch import dispatcher
 from mainspring.execute.worker import Worker
+from mainspring.store.postgres import database
 from mainspring.sweep import ownership, rescuer, sweeper, ticker
 
 HOUR_S = 3600.0
@@ -22,6 +23,11 @@ def shorten_lease(lease_s: float) -> None:
     ownership.SLOW_LOOK_S *= scale
     rescuer.LOOK_S *= scale
     worker_defaults()["heartbeat_s"] *= scale
+
+
+def shorten_patience(patience_s: float) -> None:
+    """How long an outage of PostgreSQL is waited out."""
+    database.PATIENCE_S = patience_s
 
 
 def worker_defaults() -> dict[str, Any]:

@@ -49,6 +49,7 @@ class Proxy:
         self.order: When | None = None
         self.commits = 0  # how many were seen
         self._cut = threading.Event()
+        self._goes_away = False
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -88,10 +89,11 @@ class Proxy:
         """Every message takes so much longer, in each direction."""
         self.delay_s = seconds
 
-    def cut_at_commit(self, when: When) -> None:
+    def cut_at_commit(self, when: When, *, go_away: bool = False) -> None:
         """Cut off the connection that sends the next COMMIT, or a statement that leaves a mark and commits by itself. One order
-        is one cut."""
+        is one cut. `go_away`: cut off all others with it, and refuse new ones."""
         self._cut.clear()
+        self._goes_away = go_away
         self.order = when
 
     def wait_for_cut(self, timeout_s: float = 30.0) -> None:
@@ -172,6 +174,9 @@ class Proxy:
     def note_cut(self, late: "_Link | None" = None) -> None:
         if late is not None:
             self._late.append(late)
+        if self._goes_away:
+            self._close_listener()
+            self._cut_all()
         self._cut.set()
 
 
@@ -197,9 +202,11 @@ class _Link:
         for pump in pumps:
             pump.cancel()
         await asyncio.gather(*pumps, return_exceptions=True)
-        if not self._late:
-            self._to_server.close()
         self._to_client.close()
+        if self._late:
+            self._proxy.note_cut(self)  # nobody else reads from the server any more
+        else:
+            self._to_server.close()
 
     def reset(self) -> None:
         _reset(self._to_client)
@@ -235,7 +242,6 @@ class _Link:
             if order == "late":
                 self._late = message
                 _reset(self._to_client)
-                self._proxy.note_cut(self)
                 return
             self._swallows = order == "after"
             self._to_server.write(message)
