@@ -99,7 +99,7 @@ class Soak:
         )
 
     def _start(self) -> Child:
-        return self._site.worker(lease_s=LEASE_S, slots=20, grace_s=0.2, every_second=True)
+        return self._site.worker(lease_s=LEASE_S, slots=20, grace_s=0.2, schedules=1)
 
     def _replace(self, place: int) -> None:
         self._workers[place].close()
@@ -148,7 +148,7 @@ def test_random_faults(site: Site, request: pytest.FixtureRequest, capsys: pytes
     ended = Counter(site.rows("select state, reason from job"))
     lost = {format_id(row[0]) for row in site.rows("select id from job where state = 'failed' and reason = 'lost'")}
     check_tables(site)
-    occurrences = check_every_second(site, "default/tick")
+    occurrences = check_every_second(site, "default/tick-0")
     tally = check_effects(site, [id_ for id_ in submitter.acknowledged if id_ not in lost])
     unexplained = _unexplained(site, soak)
     with capsys.disabled():

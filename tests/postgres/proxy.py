@@ -85,13 +85,18 @@ class Proxy:
     def release(self) -> None:
         self._do(self.flowing.set)
 
+    def strand(self) -> None:
+        """Nothing passes any more through the connections that are there, and nobody is told; new ones work. So do firewalls that
+        have forgotten a connection, and machines that are gone."""
+        self._do(self._strand_all)
+
     def delay(self, seconds: float) -> None:
         """Every message takes so much longer, in each direction."""
         self.delay_s = seconds
 
     def cut_at_commit(self, when: When, *, go_away: bool = False) -> None:
-        """Cut off the connection that sends the next COMMIT. One order is one cut. `go_away`: cut off all others with it, and refuse
-        new ones."""
+        """Cut off the connection that sends the next COMMIT. One order is one cut. `go_away`: cut off all others with it,
+        and refuse new ones."""
         self._cut.clear()
         self._goes_away = go_away
         self.order = when
@@ -134,6 +139,10 @@ class Proxy:
         for link in links:
             link.reset()
         return len(links)
+
+    def _strand_all(self) -> None:
+        for link in self._links:
+            link.strand()
 
     async def _end(self) -> None:
         """Nothing is left open, and nobody is left waiting."""
@@ -190,6 +199,7 @@ class _Link:
         self._proxy = proxy
         self._from_client, self._to_client = client
         self._from_server, self._to_server = server
+        self._stranded = False
         self._swallows = False  # the answer of the server does not reach the client
         self._late = b""
 
@@ -205,6 +215,9 @@ class _Link:
             self._proxy.note_cut(self)  # nobody else reads from the server any more
         else:
             self._to_server.close()
+
+    def strand(self) -> None:
+        self._stranded = True
 
     def reset(self) -> None:
         _reset(self._to_client)
@@ -222,6 +235,8 @@ class _Link:
         if self._proxy.delay_s:
             await asyncio.sleep(self._proxy.delay_s)
         await self._proxy.flowing.wait()
+        if self._stranded:
+            await asyncio.Event().wait()
 
     async def _upward(self) -> None:
         async for message in _messages(self._from_client):
