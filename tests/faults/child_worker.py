@@ -6,7 +6,7 @@ import sys
 from msgspec import Struct, json
 
 from faults import timing
-from faults.scene import make_jobs
+from faults.scene import declare_ticks, make_jobs
 from mainspring.store.opening import StoreSettings
 
 
@@ -18,8 +18,7 @@ class Config(Struct):
     grace_s: float = 5.0
     everywhere: bool = True  # serve every kind, also `only_here`
     slow_looks: bool = False
-    every_second: bool = False  # declare a schedule that fires every second
-    schedules: int = 0  # declare so many that fire every five seconds
+    schedules: int = 0  # so many that fire every second
     killer: bool = False  # serve a kind that ends its worker
 
 
@@ -40,14 +39,7 @@ def main(config: Config) -> None:
     if config.slow_looks:
         timing.slow_looks()
     jobs = make_jobs(config.store, everywhere=config.everywhere)
-    if config.every_second:
-        tick = jobs.app.schedule("* * * * * *", name="tick", arguments={"number": 0}, catch_up="all", overlap="allow")
-        tick(jobs.quick)
-    for number in range(config.schedules):
-        declare = jobs.app.schedule(
-            "*/5 * * * * *", name=f"tick{number}", arguments={"number": number}, catch_up="all", overlap="allow"
-        )
-        declare(jobs.quick)
+    declare_ticks(jobs, config.schedules)
     if config.killer:
         jobs.app.job(name="killer", pool="thread")(lambda: os._exit(9))
     jobs.app.sync.run(slots=config.slots, grace=config.grace_s, ready=lambda: say("ready"))

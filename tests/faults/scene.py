@@ -123,6 +123,15 @@ class Jobs:
             self.only_here = app.job()(only_here)
 
 
+def declare_ticks(jobs: Jobs, count: int) -> None:
+    """Schedules that fire every second, whatever happened: what is late is made up for."""
+    for number in range(count):
+        name = f"tick-{number}"
+        jobs.app.schedule("* * * * * *", name=name, arguments={"number": 0}, catch_up="all", overlap="allow")(
+            jobs.quick
+        )
+
+
 def make_jobs(store: StoreSettings, clock: Clock | None = None, *, everywhere: bool = True) -> Jobs:
     """An application whose settings come from the test and not from the environment."""
     app = App(store.url, clock=clock)

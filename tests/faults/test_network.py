@@ -1,8 +1,11 @@
 """The network between processes and PostgreSQL: cuts, delays, standstill, and a process that is cut off from the others."""
 
+import asyncio
 import random
 import signal
 import time
+
+import pytest
 
 from faults.checks import check_effects, check_tables
 from faults.harness import Site, until
@@ -117,6 +120,44 @@ def test_a_node_that_is_cut_off_for_leases_is_fenced_and_starts_again(
     assert (tally.repeats, tally.unexplained) == (10, 0)
     assert lost.alive
     check_tables(site)
+
+
+def test_connections_that_go_dead_without_a_word_cost_no_lease(
+    proxied_site: Site, proxy: Proxy, postgres: Server
+) -> None:
+    """Nobody hears that they are dead; another node that is well looks on for three leases."""
+    site, lease_s = proxied_site, 2.0
+    worker = site.worker(lease_s=lease_s, slots=10)
+    held = running(site)
+    direct = StoreSettings(postgres.url, site.place.settings.schema)
+    other = site.worker(lease_s=lease_s, slots=10, store=direct)
+    lease = f"select max(lease_until) from node where name like '%-{worker.pid}'"
+    before = site.value(lease)
+    until(lambda: site.value(lease) > before, "the lease is renewed")
+    proxy.strand()
+    time.sleep(3 * lease_s)
+    nobody_was_given_up(site, worker, other)
+    proxy.cut()  # only now those who wait for an answer learn that none will come
+    (site.folder / "gate").touch()
+    site.drained()
+    works_again(site)
+    assert check_effects(site, held).repeats == 0
+    nobody_was_given_up(site, worker, other)
+
+
+async def test_an_answer_that_was_under_way_for_long_does_not_set_the_clock(
+    proxied_site: Site, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server is on this machine, so the clocks agree."""
+    monkeypatch.setattr("mainspring.store.postgres.hub.CHECK_S", 0.1)
+    async with proxied_site.jobs().app as app:
+        proxy.hold()
+        await asyncio.sleep(1.5)
+        proxy.release()
+        for _ in range(20):
+            wrong_s = abs(app.store.clock.now() / 1e6 - time.time())
+            assert wrong_s < 0.1, f"the clock is wrong by {wrong_s:.2f} s"
+            await asyncio.sleep(0.02)
 
 
 def test_a_stop_of_a_process_that_is_cut_off(proxied_site: Site, proxy: Proxy) -> None:

@@ -14,16 +14,15 @@ from typing import Any
 
 import pytest
 
-from faults.checks import check_occurrences
+from faults.checks import check_every_second
 from faults.harness import Child, Site
 from faults.places import Schema
 from faults.soaking import LEASE_S, Soak, Submitter, drain_and_check
-from mainspring.core.timer import SECOND
 from postgres.proxy import Proxy
 from postgres.server import Server
 
 LONG_S = 600.0
-WORKERS, NODES, SCHEDULES, EVERY = 4, 3, 50, 5
+WORKERS, NODES, SCHEDULES = 4, 3, 50
 Tell = Callable[[str], None]
 
 
@@ -78,9 +77,9 @@ def _soak(site: Site, soak: Soak, plan: Plan, tell: Tell) -> None:
 def test_random_faults(site: Site, request: pytest.FixtureRequest, tell: Tell) -> None:
     """Three processes on one store."""
     plan = Plan(request, 15.0)
-    start = partial(site.worker, lease_s=LEASE_S, slots=20, grace_s=0.2, every_second=True)
+    start = partial(site.worker, lease_s=LEASE_S, slots=20, grace_s=0.2, schedules=1)
     _soak(site, Soak(site, plan.seed, [start] * 3, {}), plan, tell)
-    tell(f"{check_occurrences(site, 'default/tick', SECOND)} occurrences, none missed without a record")
+    tell(f"{check_every_second(site, 'default/tick-0')} occurrences, none missed without a record")
 
 
 def test_a_cluster_on_postgres(
@@ -111,14 +110,13 @@ def test_a_cluster_on_postgres(
         try:
             starts = [worker] * WORKERS + [partial(_node, site)] * NODES
             _soak(site, Soak(site, plan.seed, starts, shared), plan, tell)
-            every = EVERY * SECOND
-            fired = sum(check_occurrences(site, f"default/tick{n}", every) for n in range(SCHEDULES))
+            fired = sum(check_every_second(site, f"default/tick-{n}") for n in range(SCHEDULES))
             tell(f"{SCHEDULES} schedules, {fired} occurrences, none missed without a record")
         finally:
             site.close()
 
 
 def _node(site: Site) -> Child:
-    child = site.start("child_node", lease_s=LEASE_S)
+    child = site.start("child_node", lease_s=LEASE_S, schedules=SCHEDULES)
     child.hear("ready")
     return child

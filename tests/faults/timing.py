@@ -6,7 +6,7 @@ from mainspring import node
 from mainspring.app import handle
 from mainspring.dispatch import dispatcher
 from mainspring.execute.worker import Worker
-from mainspring.store.postgres import database
+from mainspring.store.postgres import database, lease
 from mainspring.sweep import ownership, rescuer, sweeper, ticker
 
 HOUR_S = 3600.0
@@ -22,6 +22,7 @@ def shorten_lease(lease_s: float) -> None:
     ownership.LOOK_S *= scale
     ownership.SLOW_LOOK_S *= scale
     rescuer.LOOK_S *= scale
+    lease.ANSWER_S *= scale
     worker_defaults()["heartbeat_s"] *= scale
 
 

@@ -85,6 +85,11 @@ class Proxy:
     def release(self) -> None:
         self._do(self.flowing.set)
 
+    def strand(self) -> None:
+        """Nothing passes any more through the connections that are there, and nobody is told; new ones work. So do firewalls that
+        have forgotten a connection, and machines that are gone."""
+        self._do(self._strand_all)
+
     def delay(self, seconds: float) -> None:
         """Every message takes so much longer, in each direction."""
         self.delay_s = seconds
@@ -134,6 +139,10 @@ class Proxy:
         for link in links:
             link.reset()
         return len(links)
+
+    def _strand_all(self) -> None:
+        for link in self._links:
+            link.strand()
 
     async def _end(self) -> None:
         """Nothing is left open, and nobody is left waiting."""
@@ -190,6 +199,7 @@ class _Link:
         self._proxy = proxy
         self._from_client, self._to_client = client
         self._from_server, self._to_server = server
+        self._stranded = False
         self._swallows = False  # the answer of the server does not reach the client
         self._late = b""
         self._is_idle = False  # no transaction is open
@@ -208,6 +218,9 @@ class _Link:
         else:
             self._to_server.close()
 
+    def strand(self) -> None:
+        self._stranded = True
+
     def reset(self) -> None:
         _reset(self._to_client)
         _reset(self._to_server)
@@ -224,6 +237,8 @@ class _Link:
         if self._proxy.delay_s:
             await asyncio.sleep(self._proxy.delay_s)
         await self._proxy.flowing.wait()
+        if self._stranded:
+            await asyncio.Event().wait()
 
     async def _upward(self) -> None:
         messages = _messages(self._from_client)

@@ -39,6 +39,7 @@ class Place:
         self.mail: asyncio.Future[None] | None = None  # a pull that waits for it
         self.number = -1
         self.batch: list[Assignment] = []
+        self.withdrawn: list[Outcome] = []  # cancelled before they were pulled, and not yet settled
         self.reports = 0  # under way: while the store cannot take them, their worker is not silent
         self.seen_s = time.monotonic()
 
@@ -103,8 +104,11 @@ class Desk:
     async def return_unseen(self, session: bytes, attempts: Sequence[tuple[bytes, int]]) -> None:
         """Take back what was perhaps assigned, and certainly not delivered."""
         place = self._places.get(session)
-        seen = place.live if place is not None else {}
-        unseen = [Outcome(job, attempt, OutcomeType.RETURNED) for job, attempt in attempts if job not in seen]
+        unseen = [
+            Outcome(job, attempt, OutcomeType.RETURNED)
+            for job, attempt in attempts
+            if place is None or not _is_live(place, job, attempt)
+        ]
         if unseen:
             await self._settle(session, unseen)
 
@@ -120,7 +124,7 @@ class Desk:
 
     async def _report(self, session: bytes, place: Place, report: Report) -> ReportReply:
         rejected = await self._settle(session, report.outcomes) if report.outcomes else []
-        self._end_live(place, [outcome.job for outcome in report.outcomes])
+        self._end_live(place, report.outcomes)
         self._notify()
         if report.outcomes:
             return ReportReply(rejected=rejected)
@@ -146,11 +150,15 @@ class Desk:
                 waiting = [assignment for assignment in place.mailbox if assignment.job == job]
                 if waiting:
                     place.mailbox.remove(waiting[0])
-                    self._end_live(place, [job])
-                    outcome = Outcome(job, waiting[0].attempt, OutcomeType.CANCELLED, reason=Reason.REQUESTED)
-                    await self._settle(session, [outcome])
+                    place.withdrawn.append(
+                        Outcome(job, waiting[0].attempt, OutcomeType.CANCELLED, reason=Reason.REQUESTED)
+                    )
                 else:
                     place.cancel(job)
+            if place.withdrawn:  # perhaps since an earlier call, which the store could not take
+                await self._settle(session, place.withdrawn)
+                self._end_live(place, place.withdrawn)
+                place.withdrawn = []
 
     def capacity(self) -> int:
         """How many jobs the workers here can run at once."""
@@ -209,9 +217,12 @@ class Desk:
         place.seen_s = time.monotonic()
         return place
 
-    def _end_live(self, place: Place, jobs: list[bytes]) -> None:
-        ended = [place.live.pop(job, None) for job in jobs]
-        for lane, count in Counter(assignment.lane for assignment in ended if assignment is not None).items():
+    def _end_live(self, place: Place, outcomes: Sequence[Outcome]) -> None:
+        """A report may come again, after the job's next attempt has been given to the same worker: that one is live."""
+        ended = [
+            place.live.pop(outcome.job).lane for outcome in outcomes if _is_live(place, outcome.job, outcome.attempt)
+        ]
+        for lane, count in Counter(ended).items():
             self.dispatcher.ended(lane, place.seat, count)
 
     def _forget(self, session: bytes, place: Place) -> None:
@@ -222,3 +233,7 @@ class Desk:
             place.mail.set_exception(SessionEndedError("this session has ended: register again"))
         self.dispatcher.workers_changed()
         self._wake()
+
+
+def _is_live(place: Place, job: bytes, attempt: int) -> bool:
+    return job in place.live and place.live[job].attempt == attempt

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from contract.scene import FAILURE
 from dispatch.floor import Floor, Hand, dispatch, open_floor
 from mainspring.core.job import Limit
 from mainspring.errors import StoreError, StoreUnavailableError, StoreUncertainError
-from mainspring.wire import Assignment
+from mainspring.wire import Assignment, Outcome, OutcomeType, Report
 
 
 @pytest.fixture
@@ -131,3 +132,56 @@ async def test_what_was_read_in_part_is_read_anew(floor: Floor, monkeypatch: pyt
     got = await pull_through(floor, worker, monkeypatch, StoreUnavailableError)
     assert [each.job for each in got] == [free]
     assert await floor.state(held) == "pending"
+
+
+async def test_a_report_that_comes_again_does_not_end_the_next_attempt(floor: Floor) -> None:
+    """Its answer was lost, and meanwhile the same worker got the job again."""
+    worker = await floor.worker()
+    job = await floor.submit_one(retries=1)
+    await worker.pull()
+    failed = Report([Outcome(job, 1, OutcomeType.FAILED, failure=FAILURE, retry=True, retry_after_s=0.0)])
+    assert (await floor.node.desk.report(worker.session, failed)).rejected == []
+    (again,) = await worker.pull()
+    assert again.attempt == 2
+    assert (await floor.node.desk.report(worker.session, failed)).rejected == [job]
+    assert list(floor.node.desk._places[worker.session].live.values()) == [again]
+    await floor.node.desk.return_unseen(worker.session, [(job, 2)])
+    assert await floor.state(job) == "assigned"
+    assert await worker.complete(again) == []
+
+
+async def test_an_attempt_in_doubt_is_taken_back_although_the_one_before_is_still_at_the_desk(floor: Floor) -> None:
+    worker = await floor.worker()
+    job = await floor.submit_one(retries=1)
+    (first,) = await worker.pull()
+    await floor.fail(worker.session, job, 1, again_in_s=0)  # settled, but the answer has not come
+    (ready,) = await floor.ready()
+    await floor.assign_stale(worker.session, [ready])
+    await floor.node.desk.return_unseen(worker.session, [(job, 2)])
+    assert await floor.state(job) == "pending"
+    assert floor.node.desk._places[worker.session].live == {job: first}
+
+
+async def test_a_cancel_that_could_not_be_settled_is_settled_later_and_the_job_does_not_start(
+    floor: Floor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = await floor.worker()
+    pulling = asyncio.create_task(floor.node.desk.pull(worker.session, 1, 10))
+    await asyncio.sleep(0)
+    pulling.cancel()  # what is assigned now waits for the next pull
+    job = await floor.submit_one()
+    await dispatch(floor.node)
+    assert await floor.store.cancel_jobs([job]) == ["requested"]
+
+    async def fail(*_: Any) -> Any:
+        raise StoreUnavailableError("no connection")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(floor.store, "settle_attempts", fail)
+        with pytest.raises(StoreUnavailableError):
+            await floor.node.desk.tell_cancels()
+    worker._number = 1
+    assert await worker.pull() == []
+    await floor.node.desk.tell_cancels()
+    assert await floor.state(job) == "cancelled"
+    assert floor.node.desk._places[worker.session].live == {}

@@ -2,12 +2,13 @@
 loop never costs its node the lease."""
 
 import asyncio
-import contextlib
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mainspring.runtime.log import get_logger
+
+ANSWER_S = 5.0  # half a lease: a connection that has gone dead without a word is given up in time for another one
 
 _log = get_logger("mainspring.store")
 
@@ -20,6 +21,7 @@ class LeaseLine:
         self._connection: Any = None
         self._loop = asyncio.new_event_loop()
         self._busy = asyncio.Lock()
+        self._closed = False
         self._thread = threading.Thread(target=self._loop.run_forever, name="mainspring-lease", daemon=True)
         self._thread.start()
 
@@ -28,6 +30,7 @@ class LeaseLine:
         asyncio.run_coroutine_threadsafe(self._fetch(sql, arguments, done), self._loop)
 
     def close(self) -> None:
+        self._closed = True
         asyncio.run_coroutine_threadsafe(self._hang_up(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -35,23 +38,31 @@ class LeaseLine:
 
     async def _fetch(self, sql: str, arguments: tuple[Any, ...], done: Callable[[list[Any]], None]) -> None:
         async with self._busy:
+            if self._closed:
+                return
             try:
-                if self._connection is None or self._connection.is_closed():
-                    self._connection = await self._connect()
-                async with self._connection.transaction():
-                    rows = await self._connection.fetch(sql, *arguments, timeout=5)
+                async with asyncio.timeout(ANSWER_S):
+                    rows = await self._ask(sql, arguments)
             except Exception as error:
                 _log.warning("cannot renew the lease; trying again", error=str(error) or type(error).__name__)
-                await self._drop()
+                self._drop()
                 return
         done(rows)
 
+    async def _ask(self, sql: str, arguments: tuple[Any, ...]) -> list[Any]:
+        if self._connection is None or self._connection.is_closed():
+            self._connection = await self._connect()
+        await self._connection.execute("begin")
+        rows: list[Any] = await self._connection.fetch(sql, *arguments)
+        await self._connection.execute("commit")
+        return rows
+
     async def _hang_up(self) -> None:
         async with self._busy:
-            await self._drop()
+            self._drop()
 
-    async def _drop(self) -> None:
+    def _drop(self) -> None:
+        """Without waiting for anything: it may be dead."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            with contextlib.suppress(Exception):
-                await connection.close(timeout=1)
+            connection.terminate()
