@@ -43,14 +43,17 @@ def test_the_other_worker_finishes_everything(site: Site, lease_s: float) -> Non
     check_tables(site)
     assert tally.unexplained == 0
     assert site.value("select count(*) from job where state <> 'completed'") == 0
-    again = [e for e in site.effects() if e.attempt > 1]
-    assert 1 <= tally.repeats <= 20, "the victim had 20 slots"
-    lag_s = max(e.at_s for e in again) - killed_s
-    assert lag_s < lease_s + 2.0, f"restarted {lag_s:.1f} s after the kill"
+    assert tally.repeats >= 1, "the victim had work in its hands"
+    lag_s = max(e.at_s for e in site.effects() if e.attempt > 1) - killed_s
+    assert lag_s < max(lease_s, LEASE_S) + 2.0, f"restarted {lag_s:.1f} s after the kill"
 
 
 def test_a_kill_while_jobs_flow_loses_none(site: Site) -> None:
-    """No job waits for anything: the victim dies somewhere between claim, run, report and commit."""
+    """No job waits for anything: the victim dies somewhere between claim, run, report and commit.
+
+    How many run again is a matter of the commit that was under way: a slot is free when its function has ended, and the
+    outcomes of those before it may not have been accepted. Each of them is one that the victim had, which is checked.
+    """
     jobs = site.jobs()
     victim, survivor = (site.worker(slots=50, lease_s=SHORT_LEASE_S) for _ in range(2))
     with jobs.app.sync as app:
@@ -61,5 +64,6 @@ def test_a_kill_while_jobs_flow_loses_none(site: Site) -> None:
     tally = check_effects(site, ids)
     check_tables(site)
     assert tally.unexplained == 0
-    assert tally.repeats <= 50, "no more than the victim had slots"
+    again = {effect.job for effect in site.effects() if effect.attempt > 1}
+    assert again <= {effect.job for effect in site.effects() if effect.pid == victim.pid and effect.attempt == 1}
     assert survivor.alive
