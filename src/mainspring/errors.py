@@ -13,6 +13,10 @@
     │   ├── JobFailedError              it failed for good; `.reason` and `.traceback` tell why
     │   └── JobCancelledError           it was cancelled or expired
     ├── SessionEndedError               a worker's session is over; the worker registers anew by itself
+    ├── UnknownKeyError                 a server does not know the key, or it was revoked or has expired
+    ├── ForbiddenError                  the key is good, but its role or tenant does not allow this
+    ├── LimitedError                    too much at once: a rate or a quota; `.retry_after_s` says when to try again
+    ├── ServerError                     a server cannot be reached, or answered something that is no answer
     └── NotRunningError                 the app is not open: use `async with app`
 
 Signals that a job raises on purpose (`Retry`, `Snooze`, `Cancel`) are not errors; they live in `mainspring.execute.signals`.
@@ -79,6 +83,28 @@ class JobCancelledError(JobError):
 
 class SessionEndedError(MainspringError):
     """The node does not know this session any more."""
+
+
+class UnknownKeyError(MainspringError):
+    """Who asks is not known."""
+
+
+class ForbiddenError(MainspringError):
+    """Who asks is known, and may not."""
+
+
+class LimitedError(MainspringError):
+    """Nothing was written; the same call may succeed later. `field` names the limit."""
+
+    def __init__(self, field: str, problem: str, retry_after_s: float) -> None:
+        super().__init__(f"{field}: {problem}")
+        self.field = field
+        self.problem = problem
+        self.retry_after_s = retry_after_s
+
+
+class ServerError(MainspringError):
+    """Whether the request was carried out is not known, unless it was one that may be repeated."""
 
 
 class NotRunningError(MainspringError, RuntimeError):

@@ -70,15 +70,27 @@ class Outcome(Struct, frozen=True, gc=False):
     reason: str | None = None  # cancelled
 
 
+class Progress(Struct, frozen=True):
+    """How far an attempt says it is."""
+
+    job: bytes
+    attempt: int
+    percent: float
+    message: str = ""
+    at: Micros = 0  # when the store took it
+
+
 class Report(Struct, frozen=True):
-    """What a worker says at least every heartbeat."""
+    """What a worker says at least every heartbeat. `running` None: a mere sign of life."""
 
     outcomes: list[Outcome]
-    running: list[tuple[bytes, int]] = []  # attempts that have run for longer than one report interval
+    running: list[tuple[bytes, int]] | None = None  # attempts that have run for longer than one report interval
+    progress: list[Progress] = []
 
 
 class ReportReply(Struct, frozen=True):
-    """`rejected`: outcomes that were not current. `cancel`: attempts to stop."""
+    """`rejected`: outcomes that were not current. `cancel`: attempts to stop. `drain`: take nothing new, finish and leave."""
 
     rejected: list[bytes] = []
     cancel: list[bytes] = []
+    drain: bool = False

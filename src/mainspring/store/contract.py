@@ -19,7 +19,8 @@ from mainspring.core.job import JobRecord, Limit, NewJobs
 from mainspring.core.lane import Lane
 from mainspring.core.timer import Micros
 from mainspring.runtime.clock import Clock
-from mainspring.wire import Failure, WorkerInfo
+from mainspring.store.service import ServiceStore
+from mainspring.wire import Failure, Progress, WorkerInfo
 
 Stream = tuple[int, int, int]  # partition, band, lane: ready jobs in one order
 Place = tuple[Micros, bytes]  # rank, job: a place in that order
@@ -29,8 +30,8 @@ class Hint(Struct, frozen=True, array_like=True, omit_defaults=True):
     """Something that other parts, perhaps in other processes, should look at now.
 
     topic: "ready" (a stream has jobs from `at` = rank on), "timer" (`at` = earliest due time), "settled" (jobs ended),
-    "cancel" (a running job was asked to stop), "schedule", "queue" (definitions changed), "node" (one came, went, was asked to
-    leave, can do more or less than before, or let partitions go).
+    "cancel" (a running job was asked to stop), "schedule", "queue", "tenant" (definitions changed), "key" (one was revoked),
+    "node" (one came, went, was asked to leave, can do more or less than before, or let partitions go).
     """
 
     topic: str
@@ -106,6 +107,52 @@ class JobFilter(Struct, frozen=True, kw_only=True):
     kind: str | None = None
     tag: str | None = None
     schedule: str | None = None
+
+
+class Change(Struct, frozen=True):
+    """What shall be different about one job; None: as it is.
+
+    Without `replay` it must be pending; with it failed or cancelled, and it becomes pending, failures and losses 0, due now
+    unless `due_at` says otherwise. `attempt`: as it was read; None: whichever. `options` and `lane` are complete, not parts.
+    """
+
+    job: bytes
+    replay: bool = False
+    attempt: int | None = None
+    arguments: bytes | None = None
+    due_at: Micros | None = None
+    priority: int | None = None
+    band: int | None = None
+    options: bytes | None = None
+    lane: Lane | None = None
+
+
+class EndedJob(Struct, frozen=True, gc=False):
+    """A job that has ended, as much as events and rates need of it."""
+
+    job: bytes
+    tenant: str
+    queue: str
+    kind: str
+    state: str
+    reason: str | None
+    attempt: int
+    finished_at: Micros
+
+
+class Tally(Struct, frozen=True, gc=False):
+    """Jobs of one kind and state that ended in one period and ran for about the same time.
+
+    `bin`: floor(4 * log2(running time in microseconds)), -1 where it did not run; so bins are 19 % wide. `wait` and `run` are sums.
+    """
+
+    kind: str
+    state: str
+    from_at: Micros
+    bin: int
+    count: int
+    wait: Micros
+    run: Micros
 
 
 class AttemptFailure(Struct, frozen=True):
@@ -197,15 +244,22 @@ class Jobs(Protocol):
         """End waiting jobs at once (`cancelled`), ask running ones to stop (`requested`); `ended` where it was over before,
         None where there is no such job. After the answer no new attempt starts."""
 
-    async def retry_jobs(self, ids: Sequence[bytes]) -> list[str | None]:
-        """Replay failed and cancelled jobs: pending and due now, failures and losses 0 (`pending`). Otherwise the state they
-        keep, None where there is no such job."""
+    async def change_jobs(self, changes: Sequence[Change]) -> list[str | None]:
+        """Change waiting jobs, replay ended ones (`pending`). Otherwise the state they keep, None where there is no such job.
+        One that is due later moves to `timer`, one that is due to `ready`, with the rank that it would have had from the start."""
 
-    async def reprioritise_jobs(self, ids: Sequence[bytes], priority: int) -> list[str | None]:
-        """Give waiting jobs another priority (`pending`). Otherwise the state they keep, None where there is none."""
-
-    async def count_jobs(self) -> dict[tuple[str, str], int]:
+    async def count_jobs(self, tenant: str | None = None) -> dict[tuple[str, str], int]:
         """Jobs per (queue, state), counted now: for people, not for loops."""
+
+    async def list_ended(self, tenants: Sequence[str], since: Micros, limit: int) -> list[EndedJob]:
+        """Jobs of these tenants that ended at or after `since`, the earliest `limit` of them by (end, id). Jobs that end at
+        the same time may become visible in another order: look a little further back, and at none twice."""
+
+    async def tally_ended(self, tenant: str, since: Micros, until: Micros, step: Micros) -> list[Tally]:
+        """Jobs that ended from `since` on and before `until`, counted by periods of `step` from `since` on: for people."""
+
+    async def read_progress(self, ids: Sequence[bytes]) -> list[Progress | None]:
+        """What the current attempt said last; in the order asked."""
 
 
 class Timers(Protocol):
@@ -244,8 +298,9 @@ class Attempts(Protocol):
         """Apply each settlement whose job is live in this session with exactly that attempt; False where it is not (a late or
         repeated outcome, another session's job): such a one changes nothing."""
 
-    async def mark_running(self, attempts: Sequence[tuple[bytes, int]]) -> None:
-        """assigned -> running for attempts that outlive a report interval."""
+    async def mark_running(self, attempts: Sequence[tuple[bytes, int]], progress: Sequence[Progress] = ()) -> None:
+        """assigned -> running for attempts that outlive a report interval. `progress` is kept where its attempt is live, the
+        last of each job; it goes when the attempt has ended."""
 
     async def rescue_attempts(self, limit: int) -> int:
         """Settle up to `limit` live rows of ended sessions as lost: pending again, or failed after too many losses."""
@@ -255,7 +310,7 @@ class Attempts(Protocol):
 
 
 class NodeRecord(Struct, frozen=True):
-    """A node; `capacity` is what its workers can run at once, `partitions` how many it owns."""
+    """A node; `capacity` is what its workers can run at once, `partitions` how many it owns. `url`: where its API is."""
 
     id: bytes
     name: str
@@ -264,10 +319,12 @@ class NodeRecord(Struct, frozen=True):
     capacity: int = 1
     draining: bool = False
     partitions: int = 0
+    url: str | None = None
 
 
 class SessionRecord(Struct, frozen=True):
-    """A worker's session; `info` None where the worker did not say what it can do. `live`: the jobs it has."""
+    """A worker's session; `info` None where the worker did not say what it can do. `live`: the jobs it has. `tenant`: the only
+    one it serves; None: all."""
 
     id: bytes
     node: bytes
@@ -275,13 +332,14 @@ class SessionRecord(Struct, frozen=True):
     started_at: Micros
     info: WorkerInfo | None
     live: int
+    tenant: str | None = None
 
 
 class Sessions(Protocol):
     """Nodes, their leases and partitions, and the sessions of their workers."""
 
-    async def insert_node(self, node: bytes, name: str, lease_s: float) -> None:
-        """Register a node with a lease from now."""
+    async def insert_node(self, node: bytes, name: str, lease_s: float, url: str | None = None) -> None:
+        """Register a node with a lease from now; `url`: where other nodes reach its API."""
 
     def renew_lease(self, node: bytes, lease_s: float, done: Callable[[bool], None]) -> None:
         """Extend a lease from any thread, without an event loop; `done(False)` where the node has been ended."""
@@ -300,8 +358,14 @@ class Sessions(Protocol):
     async def list_nodes(self) -> list[NodeRecord]:
         """Nodes that have not ended."""
 
-    async def insert_session(self, session: bytes, node: bytes, name: str, info: WorkerInfo | None = None) -> None:
-        """Start a session; refused (`StoreError`) where the node has ended. `info` is kept for those who explain."""
+    async def insert_session(
+        self, session: bytes, node: bytes, name: str, info: WorkerInfo | None = None, tenant: str | None = None
+    ) -> None:
+        """Start a session; refused (`StoreError`) where the node has ended. `info` is kept for those who explain, `tenant` is the
+        only one whose jobs it gets."""
+
+    async def read_sessions(self, ids: Sequence[bytes]) -> list[SessionRecord | None]:
+        """In the order asked; None where there is none, or it has ended. `live` is not counted here."""
 
     async def list_sessions(self) -> list[SessionRecord]:
         """Sessions that have not ended, oldest first. Whether their node still lives is its lease's question."""
@@ -353,7 +417,7 @@ class Catalog(Protocol):
         """Every kind an application has declared."""
 
     async def list_limits(self) -> dict[str, Limit]:
-        """Every limit by name: `queue/TENANT/QUEUE`, `kind/KIND`."""
+        """Every limit by name: `queue/TENANT/QUEUE`, `kind/KIND`, `tenant/TENANT`."""
 
     async def read_limit_uses(self, limits: Sequence[tuple[str, str]]) -> list[LimitUse]:
         """In the order asked, by the name and the key of each limit (as in `Pick`): for people, not for loops."""
@@ -425,7 +489,7 @@ class Schedules(Protocol):
         """Newest first."""
 
 
-class Store(Jobs, Timers, Dispatch, Attempts, Sessions, Catalog, Schedules, Protocol):
+class Store(Jobs, Timers, Dispatch, Attempts, Sessions, Catalog, Schedules, ServiceStore, Protocol):
     """All of it over one database, and the hints that make polling unnecessary."""
 
     clock: Clock

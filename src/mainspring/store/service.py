@@ -1,0 +1,132 @@
+"""What a store promises to the service: tenants and their quotas, keys, templates, audit chains. All of it is global, none slotted.
+
+The rules of `store.contract` hold here too.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from mainspring.core.timer import Micros
+
+ALL_TENANTS = "*"  # the tenant of a key that may act for each of them
+
+
+class Quota(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a tenant may have at once; None: unlimited. `submits_per_s`: jobs submitted."""
+
+    queued: int | None = None
+    running: int | None = None
+    schedules: int | None = None
+    submits_per_s: float | None = None
+
+
+class TenantRecord(Struct, frozen=True):
+    """`erased_at`: it is gone, and its name is not given again."""
+
+    name: str
+    quota: Quota
+    created_at: Micros
+    erased_at: Micros | None = None
+
+
+class Tenants(Protocol):
+    async def put_tenants(self, tenants: Sequence[TenantRecord]) -> list[bool]:
+        """Insert, or replace the quota; False where it has been erased. A quota on running jobs becomes the limit
+        `tenant/NAME`, which assigning keeps. Sends the hint "tenant"."""
+
+    async def list_tenants(self) -> list[TenantRecord]:
+        """By name, the erased ones too."""
+
+    async def erase_tenant(self, name: str, limit: int) -> int:
+        """Mark it as erased and delete up to `limit` of its jobs in whatever state with all that belongs to them; how many. When
+        the answer is less than `limit`, everything else of it has gone too: schedules, queues, limits, templates, keys,
+        and the content of its audit records, whose hashes stay."""
+
+    async def count_waiting(self) -> dict[int, int]:
+        """Jobs in `timer` and `ready` by lane: costs a step per waiting job, so for quotas now and then, not for each submit."""
+
+
+class KeyRecord(Struct, frozen=True, kw_only=True):
+    """A key or a join token (role "join"). `id` is its public part, `digest` the SHA-256 of all of it."""
+
+    id: str
+    digest: bytes
+    name: str
+    role: str
+    tenant: str  # ALL_TENANTS: may act for each
+    created_at: Micros
+    created_by: str
+    requests_per_s: float | None = None  # of each server; None: unlimited
+    expires_at: Micros | None = None
+    revoked_at: Micros | None = None
+
+
+class Keys(Protocol):
+    async def insert_keys(self, keys: Sequence[KeyRecord], *, spend: str | None = None) -> bool:
+        """Store new keys. `spend`: revoke this one in the same transaction; where it is unknown, revoked or expired, False, and
+        nothing is written."""
+
+    async def read_keys(self, ids: Sequence[str]) -> list[KeyRecord | None]:
+        """In the order asked, revoked and expired ones too."""
+
+    async def list_keys(self, tenant: str | None = None) -> list[KeyRecord]:
+        """Oldest first; None: of all tenants."""
+
+    async def revoke_keys(self, ids: Sequence[str]) -> int:
+        """How many were not revoked before. Sends the hint "key"."""
+
+
+class TemplateRecord(Struct, frozen=True, kw_only=True):
+    """One version of a template, with what all of its versions share: `current` and `shared_with`."""
+
+    tenant: str
+    name: str
+    version: int
+    definition: bytes  # JSON
+    created_at: Micros
+    created_by: str
+    current: int
+    shared_with: tuple[str, ...] = ()
+
+
+class Templates(Protocol):
+    async def put_templates(self, records: Sequence[TemplateRecord]) -> list[bool]:
+        """Store each as a new version, which becomes current; False where its version is not the last one plus 1 (1: the first),
+        and then nothing of any of them is written. `shared_with` is taken from a first version only."""
+
+    async def list_templates(self, tenant: str) -> list[TemplateRecord]:
+        """The current version of a tenant's own and of those shared with it (by name or with ALL_TENANTS); by owner and name."""
+
+    async def list_template_versions(self, tenant: str, name: str) -> list[TemplateRecord]:
+        """Newest first; none where there is no such template."""
+
+    async def set_template(self, tenant: str, name: str, *, current: int, shared_with: tuple[str, ...]) -> bool:
+        """False where there is no such template or version."""
+
+    async def delete_template(self, tenant: str, name: str) -> bool: ...
+
+
+class AuditEntry(Struct, frozen=True):
+    """A link of a chain; `content` is None after an erasure."""
+
+    tenant: str
+    number: int
+    at: Micros
+    content: bytes | None
+    digest: bytes
+    hash: bytes
+
+
+class Audit(Protocol):
+    async def append_audit(self, contents: Sequence[tuple[str, bytes]]) -> None:
+        """Add records (tenant, content) to the chains of their tenants, in this order: numbered from 1 without gaps, each hash
+        made by `core.chain.link` from the one before. Appends to one chain come one after the other."""
+
+    async def list_audit(self, tenant: str, *, after: int, limit: int) -> list[AuditEntry]:
+        """By number."""
+
+
+class ServiceStore(Tenants, Keys, Templates, Audit, Protocol):
+    """All of it."""

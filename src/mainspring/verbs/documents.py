@@ -1,0 +1,539 @@
+"""What the verbs take and give: the documents of the HTTP API, of `--json` and of the Python face.
+
+Ids are UUIDs as text, times are aware datetimes in UTC, durations are seconds (`_s`). Arguments and results are the stored JSON,
+byte for byte (`Raw`). Requests refuse fields they do not know; readers of answers must ignore those that they do not know.
+"""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from mainspring.core.job import Resources
+from mainspring.core.schedule import Rule
+
+NULL = Raw(b"null")
+
+
+class Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What somebody sends."""
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """What somebody gets."""
+
+
+# jobs
+
+
+class SubmitRequest(Request):
+    """A job to submit. `options`: as in `core.options.GivenOptions`, with times as ISO 8601 and durations as `"10m"` or seconds."""
+
+    kind: str
+    arguments: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+
+
+class Submitted(Answer):
+    """`existed`: a job with this key, or with the same arguments within the period, was there already."""
+
+    id: str
+    existed: bool = False
+
+
+class Problem(Answer, omit_defaults=True):
+    """RFC 9457. `field` names what is wrong; `title` says it in a few words, `detail` also what to do."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    field: str | None = None
+    retry_after_s: float | None = None
+
+
+class SubmittedItem(Answer, omit_defaults=True):
+    """The answer to one job of many: `id` and `existed`, or `problem`."""
+
+    id: str | None = None
+    existed: bool = False
+    problem: Problem | None = None
+
+
+class Progress(Answer):
+    """How far a running job says it is."""
+
+    percent: float
+    message: str
+    at: datetime
+
+
+class JobSummary(Answer):
+    """What a listing shows of a job."""
+
+    id: str
+    kind: str
+    queue: str
+    tenant: str
+    state: str
+    reason: str | None
+    priority: int
+    attempt: int
+    failures: int
+    created_at: datetime
+    due_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    tags: tuple[str, ...]
+    schedule: str | None
+
+
+class AttemptError(Answer):
+    """The end of one failed attempt."""
+
+    attempt: int
+    at: datetime
+    reason: str
+    type: str
+    message: str
+    traceback: str
+
+
+class JobDocument(JobSummary):
+    """Everything that is known of a job."""
+
+    band: str
+    losses: int
+    cancel_requested: bool
+    retries: int
+    backoff_s: float
+    timeout_s: float | None
+    deadline_at: datetime | None
+    deadline_missed: bool
+    start_by: datetime | None
+    key: str | None
+    limit_key: str | None
+    client: str | None
+    complexity: int
+    labels: tuple[str, ...]
+    resources: Resources
+    occurrence_at: datetime | None
+    progress: Progress | None
+    arguments: Raw
+    result: Raw | None
+    errors: list[AttemptError]
+
+
+class JobsPage(Answer):
+    """`next`: the cursor of the following page; None at the end."""
+
+    jobs: list[JobSummary]
+    next: str | None
+
+
+class ErrorDocument(Answer):
+    reason: str
+    type: str
+    message: str
+    traceback: str
+
+
+class EndDocument(Answer):
+    """How a job ended, for those who waited."""
+
+    id: str
+    kind: str
+    state: str
+    reason: str | None
+    result: Raw | None
+    error: ErrorDocument | None
+
+
+class WaitRequest(Request):
+    """Answered when at least one of these jobs has ended, with all that have; with none after `timeout_s`."""
+
+    ids: list[str]
+    timeout_s: float = 30.0
+
+
+class WaitAnswer(Answer):
+    ended: list[EndDocument]
+    unknown: list[str] = []  # ids of no job
+
+
+class CauseDocument(Answer):
+    code: str
+    text: str
+
+
+class Explanation(Answer):
+    """Why a job is not running, or how it ended, in words."""
+
+    id: str
+    kind: str
+    state: str
+    causes: list[CauseDocument]
+
+
+class JobChange(Request):
+    """What shall be different about a waiting job, or about one that is run again. What is left out stays as it is."""
+
+    arguments: dict[str, Any] | UnsetType = UNSET
+    at: datetime | UnsetType = UNSET
+    delay: str | float | UnsetType = UNSET
+    priority: int | UnsetType = UNSET
+    cpu: float | UnsetType = UNSET
+    memory_mb: int | UnsetType = UNSET
+    gpu: int | UnsetType = UNSET
+
+
+class Variation(Request):
+    """How one clone differs: arguments by name, options by name."""
+
+    arguments: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+
+
+class CloneRequest(Request):
+    variations: list[Variation] = [Variation()]
+
+
+class JobQuery(Request):
+    """Which jobs; what is left out does not matter. `ids` alone names them one by one."""
+
+    state: str | None = None
+    queue: str | None = None
+    kind: str | None = None
+    tag: str | None = None
+    schedule: str | None = None
+    ids: list[str] | None = None
+
+
+class BulkRequest(Request):
+    """Do one thing to many jobs. `priority` goes with reprioritise, and only there. `dry_run`: count, change nothing."""
+
+    action: Literal["cancel", "retry", "reprioritise"]
+    filter: JobQuery
+    priority: int | None = None
+    dry_run: bool = False
+    limit: int = 1000
+
+
+class BulkItem(Answer):
+    """What became of one job: `done`, and the state it has or keeps (None: there is no such job)."""
+
+    id: str
+    done: bool
+    state: str | None
+
+
+class BulkAnswer(Answer):
+    """`matched` jobs were found, up to the limit; `more` says that there are others. `changed` of them were changed."""
+
+    matched: int
+    changed: int
+    more: bool
+    jobs: list[BulkItem]
+
+
+# schedules
+
+
+class NewSchedule(Request):
+    """A schedule that no code declares. `rule`: cron, tz and so on, as in `core.schedule.parse_rule`."""
+
+    name: str
+    kind: str
+    rule: dict[str, Any]
+    arguments: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+
+
+class MissedDocument(Answer):
+    """Occurrences that did not fire; `count` None where there were too many to count."""
+
+    first_at: datetime
+    last_at: datetime
+    count: int | None
+    reason: str
+
+
+class ScheduleDocument(Answer):
+    """A schedule as it stood when it was read; nothing at or before `last_at` fires again."""
+
+    name: str
+    tenant: str
+    kind: str
+    rule: Rule
+    arguments: Raw
+    origin: str
+    paused: bool
+    runs: int
+    active: int
+    last_at: datetime
+    next_at: datetime | None
+
+
+class BackfillRequest(Request):
+    first: datetime
+    last: datetime
+
+
+# templates
+
+
+class Placeholder(Request):
+    """A typed hole in a template. Without a default it must be filled in. `choices`, `least` and `most` bound it."""
+
+    type: Literal["text", "integer", "number", "boolean", "time", "object", "list"] = "text"
+    default: Any = UNSET
+    description: str = ""
+    choices: list[Any] | None = None
+    least: float | None = None
+    most: float | None = None
+
+
+class TemplateDefinition(Request):
+    """What a template makes. In `arguments` and `options` the value `{"$": "name"}` stands for the placeholder of that name;
+    everything else is meant literally, braces in texts included."""
+
+    kind: str
+    arguments: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+    placeholders: dict[str, Placeholder] = {}
+    description: str = ""
+
+
+class TemplateDocument(Answer):
+    """One version of a template. `current`: the version that a submit uses unless it names another."""
+
+    name: str
+    tenant: str
+    version: int
+    current: int
+    definition: TemplateDefinition
+    shared_with: list[str]
+    created_at: datetime
+    created_by: str
+
+
+class TemplateSubmit(Request):
+    """Fill in a template and submit it; `options` are laid over the template's. `version` None: the current one."""
+
+    values: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+    version: int | None = None
+    owner: str | None = None  # the tenant that shares it; None: one's own
+
+
+class TemplateBundle(Request):
+    """Templates as they are carried from one place to another: name -> definition."""
+
+    templates: dict[str, TemplateDefinition]
+
+
+# queues, workers, nodes
+
+
+class LimitDocument(Answer):
+    """`burst` starts in `burst / rate_per_s` seconds, `concurrency` at once; None: unlimited."""
+
+    concurrency: int | None
+    rate_per_s: float | None
+    burst: int | None
+
+
+class QueueDocument(Answer):
+    """`jobs`: how many in each state. `ended_per_s`: over the last minute."""
+
+    name: str
+    tenant: str
+    paused: bool
+    jobs: dict[str, int]
+    ended_per_s: float
+    limit: LimitDocument
+
+
+class WorkerDocument(Answer):
+    """A session of a worker. `tenant` None: it serves all. `alive`: its node's lease holds."""
+
+    id: str
+    name: str
+    node: str
+    tenant: str | None
+    slots: int | None
+    live: int
+    kinds: list[str]
+    labels: list[str]
+    resources: Resources | None
+    alive: bool
+    started_at: datetime
+
+
+class NodeDocument(Answer):
+    id: str
+    name: str
+    url: str | None
+    alive: bool
+    draining: bool
+    capacity: int
+    partitions: int
+    workers: int
+    live: int
+    started_at: datetime
+    lease_until: datetime
+
+
+# the system
+
+
+class Health(Answer):
+    status: Literal["ok", "unavailable"]
+    detail: str = ""
+
+
+class Version(Answer):
+    version: str
+    protocol: int
+    store: str
+
+
+class Statistics(Answer):
+    """Jobs in each state, and what there is beside them, now."""
+
+    jobs: dict[str, int]
+    queues: int
+    schedules: int
+    workers: int
+    slots: int
+    ended_per_s: float
+
+
+class Period(Answer):
+    """What ended of one kind in one period. Percentiles are of running times, within 10 % of the exact value."""
+
+    kind: str
+    from_at: datetime
+    ended: dict[str, int]
+    mean_wait_s: float
+    mean_run_s: float
+    p50_s: float
+    p95_s: float
+    p99_s: float
+
+
+class History(Answer):
+    since: datetime
+    until: datetime
+    step_s: float
+    periods: list[Period]
+
+
+# access
+
+
+class NewKey(Request):
+    """`tenant` None: the caller's own; `"*"`: all of them. `expires_in`: a duration; None: never."""
+
+    name: str
+    role: str
+    tenant: str | None = None
+    expires_in: str | float | None = None
+    requests_per_s: float | None = None
+
+
+class KeyDocument(Answer, omit_defaults=True):
+    """A key without its secret; `key` is there once, in the answer that made it."""
+
+    id: str
+    name: str
+    role: str
+    tenant: str
+    created_at: datetime
+    created_by: str
+    requests_per_s: float | None = None
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+    key: str | None = None
+
+
+class Quota(Request):
+    """None: unlimited. `submits_per_s`: jobs submitted, with bursts of ten seconds' worth."""
+
+    queued: int | None = None
+    running: int | None = None
+    schedules: int | None = None
+    submits_per_s: float | None = None
+
+
+class NewTenant(Request):
+    name: str
+    quota: Quota = Quota()
+
+
+class TenantDocument(Answer):
+    name: str
+    quota: Quota
+    created_at: datetime
+    erased_at: datetime | None
+
+
+class AuditDocument(Answer):
+    """One record of a tenant's chain. After an erasure only number, time and hashes are left of it."""
+
+    tenant: str
+    number: int
+    at: datetime
+    digest: str
+    hash: str
+    actor: str | None
+    action: str | None
+    target: str | None
+    origin: str | None
+    before: Raw | None
+    after: Raw | None
+
+
+class Verification(Answer):
+    """`broken_at`: the number of the first record that does not fit; None where all of them do."""
+
+    tenant: str
+    records: int
+    broken_at: int | None
+
+
+# declarations and events
+
+
+class KindDeclaration(Request):
+    name: str
+    options: dict[str, Any] = {}
+    limit: LimitDocument | None = None
+
+
+class QueueDeclaration(Request):
+    name: str
+    limit: LimitDocument
+
+
+class Declarations(Request):
+    """What an application's code says about its kinds, queues and schedules."""
+
+    kinds: list[KindDeclaration] = []
+    queues: list[QueueDeclaration] = []
+    schedules: list[NewSchedule] = []
+
+
+class JobEvent(Answer, omit_defaults=True):
+    """Something that happened to a job: `ended` everywhere, on a single job's stream also `started`, `retrying`, `progress`."""
+
+    event: str
+    id: str
+    kind: str
+    queue: str
+    tenant: str
+    state: str
+    attempt: int
+    at: datetime
+    reason: str | None = None
+    progress: Progress | None = None

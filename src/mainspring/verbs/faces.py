@@ -1,0 +1,212 @@
+"""What can be asked, as protocols: the docstrings are the specification, for the work over a store and for the one over HTTP.
+
+Everything is asked for one tenant, or for all of them where `tenant` is None. What belongs to another tenant does not exist:
+`NotFoundError`. Names and ids that are no such thing are an `InvalidError` that names the field. What changes something that
+people configure, and what people do to jobs by hand, leaves an audit record; submits do not.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+from mainspring.core.draft import Draft
+from mainspring.store.contract import Inserted
+from mainspring.verbs import documents as d
+
+
+class Jobs(Protocol):
+    """Submitting, reading and steering jobs."""
+
+    async def submit(self, drafts: Sequence[Draft]) -> list[Inserted]:
+        """One answer per draft, in order; durable when this returns. A conflict is an answer."""
+
+    async def draft(self, request: d.SubmitRequest) -> Draft:
+        """Check a job that comes without the application's code: its kind must be known, the defaults are the kind's."""
+
+    async def list(self, which: d.JobQuery, *, after: str | None = None, limit: int = 100) -> d.JobsPage:
+        """Newest first; where an ended state is asked for, latest end first. `after`: a cursor from an earlier page. Pages
+        neither repeat nor miss a job that was there all the time."""
+
+    async def read(self, job: str) -> d.JobDocument: ...
+
+    async def wait(self, job: str) -> d.EndDocument:
+        """When it has ended; waits as long as it takes. All waiters share one query."""
+
+    async def explain(self, job: str) -> d.Explanation: ...
+
+    async def update(self, job: str, change: d.JobChange) -> d.JobDocument:
+        """Change a job that waits; `ConflictError` where it does not, or where it began meanwhile."""
+
+    async def cancel(self, job: str) -> str:
+        """End it (`cancelled`), or ask it to stop (`requested`); `ended` where it was over before."""
+
+    async def retry(self, job: str, change: d.JobChange) -> d.JobDocument:
+        """Run a failed or cancelled job again from the start, with these changes; `ConflictError` where it is neither."""
+
+    async def clone(self, job: str, variations: Sequence[d.Variation]) -> list[d.Submitted]:
+        """New jobs like this one, due now unless a variation says otherwise; keys are not copied."""
+
+    async def bulk(self, request: d.BulkRequest) -> d.BulkAnswer: ...
+
+    def events(self, job: str) -> AsyncIterator[d.JobEvent]:
+        """Its state now, then what happens to it, until it has ended."""
+
+
+class Schedules(Protocol):
+    """Stored schedules."""
+
+    async def list(self) -> list[d.ScheduleDocument]: ...
+
+    async def read(self, name: str) -> d.ScheduleDocument: ...
+
+    async def create(self, new: d.NewSchedule) -> d.ScheduleDocument:
+        """`ConflictError` where there is one of that name."""
+
+    async def delete(self, name: str) -> None: ...
+
+    async def next(self, name: str, count: int = 10) -> list[datetime]:
+        """The next times, whether paused or not."""
+
+    async def pause(self, name: str) -> None:
+        """Nothing fires until `resume`; what would have fired meanwhile is gone."""
+
+    async def resume(self, name: str) -> None:
+        """Fire again from now on; the time of the pause is not caught up."""
+
+    async def trigger(self, name: str) -> str:
+        """One job now, beside the rule's times; its id. The overlap policy holds."""
+
+    async def backfill(self, name: str, first: datetime, last: datetime) -> int:
+        """Make the jobs of past occurrences that have none; how many. Unless overlap is 'allow', one after the other."""
+
+    async def missed(self, name: str, limit: int = 100) -> list[d.MissedDocument]:
+        """Newest first."""
+
+
+class Templates(Protocol):
+    """Jobs with holes. A version never changes; `current` points at the one in use."""
+
+    async def list(self) -> list[d.TemplateDocument]:
+        """One's own and those shared with this tenant, the current version of each."""
+
+    async def read(self, name: str, version: int | None = None, owner: str | None = None) -> d.TemplateDocument: ...
+
+    async def versions(self, name: str) -> list[d.TemplateDocument]:
+        """Newest first."""
+
+    async def put(self, name: str, definition: d.TemplateDefinition) -> d.TemplateDocument:
+        """A new version, which is current from now on; the same definition again changes nothing."""
+
+    async def rollback(self, name: str, version: int) -> d.TemplateDocument:
+        """Use an earlier version (or a later one) from now on."""
+
+    async def share(self, name: str, tenants: Sequence[str]) -> d.TemplateDocument:
+        """Let exactly these tenants read it and submit from it; `"*"` is everybody."""
+
+    async def delete(self, name: str) -> None: ...
+
+    async def validate(self, definition: d.TemplateDefinition, values: dict[str, Any] | None = None) -> None:
+        """`InvalidError` where the template, or the values if given, would be refused; nothing is stored."""
+
+    async def submit(self, name: str, request: d.TemplateSubmit) -> d.Submitted: ...
+
+    async def export(self) -> d.TemplateBundle:
+        """The current version of one's own templates."""
+
+    async def load(self, bundle: d.TemplateBundle) -> list[d.TemplateDocument]:
+        """Put all of them, or none where one is refused."""
+
+
+class Queues(Protocol):
+    async def list(self) -> list[d.QueueDocument]: ...
+
+    async def read(self, name: str) -> d.QueueDocument: ...
+
+    async def pause(self, name: str) -> None:
+        """Start no more jobs of a queue; those that run go on."""
+
+    async def resume(self, name: str) -> None: ...
+
+
+class Workers(Protocol):
+    """Executing processes, as operators see them."""
+
+    async def list(self) -> list[d.WorkerDocument]: ...
+
+    async def drain(self, worker: str) -> None:
+        """Ask one, by the id of its session, to take nothing new, finish and leave."""
+
+    async def remove(self, worker: str) -> None:
+        """End its session at once: what it runs is lost to it and runs elsewhere."""
+
+
+class Nodes(Protocol):
+    async def list(self) -> list[d.NodeDocument]: ...
+
+    async def drain(self, names: Sequence[str]) -> list[d.NodeDocument]:
+        """Ask nodes, by name or by the start of an id, to leave; none is asked where one of the names is wrong."""
+
+    async def remove(self, name: str) -> None:
+        """End one that has stopped without leaving; `ConflictError` while its lease holds."""
+
+
+class System(Protocol):
+    async def version(self) -> d.Version: ...
+
+    async def statistics(self) -> d.Statistics: ...
+
+    async def history(self, since: datetime, until: datetime, step_s: float, kind: str | None = None) -> d.History: ...
+
+    async def declare(self, said: d.Declarations) -> list[str]:
+        """Store what an application declares; the names of schedules that code declared once and this code does not."""
+
+    def events(self, queue: str | None = None, after: str | None = None) -> AsyncIterator[tuple[str, d.JobEvent | None]]:
+        """Ended jobs with the id of each event, as they end. `after`: go on behind that event. None instead of an event says
+        `reset`: what lies between is not known any more, list again. After a break an event may come twice."""
+
+
+class Keys(Protocol):
+    async def list(self) -> list[d.KeyDocument]: ...
+
+    async def create(self, new: d.NewKey) -> d.KeyDocument:
+        """The answer holds the secret, which is not stored and never shown again."""
+
+    async def revoke(self, key: str) -> None: ...
+
+    async def join_token(self, name: str, expires_in: str | float = "1h") -> d.KeyDocument:
+        """A token that enrols one worker, once."""
+
+
+class Tenants(Protocol):
+    """For those who may act for all tenants."""
+
+    async def list(self) -> list[d.TenantDocument]: ...
+
+    async def create(self, new: d.NewTenant) -> d.TenantDocument: ...
+
+    async def set_quota(self, name: str, quota: d.Quota) -> d.TenantDocument: ...
+
+    async def erase(self, name: str) -> int:
+        """Remove everything that belongs to a tenant, its keys first; how many jobs. Only the hashes of its audit chain stay."""
+
+
+class Audit(Protocol):
+    async def list(self, *, after: int = 0, limit: int = 100) -> list[d.AuditDocument]:
+        """Oldest first, behind a number."""
+
+    async def verify(self) -> d.Verification: ...
+
+
+class Verbs(Protocol):
+    """All of them, for one tenant (or all) and one actor."""
+
+    jobs: Jobs
+    schedules: Schedules
+    templates: Templates
+    queues: Queues
+    workers: Workers
+    nodes: Nodes
+    system: System
+    keys: Keys
+    tenants: Tenants
+    audit: Audit
