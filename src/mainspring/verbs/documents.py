@@ -7,7 +7,7 @@ byte for byte (`Raw`). Requests refuse fields they do not know; readers of answe
 from datetime import datetime
 from typing import Any, Literal
 
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from mainspring.core.job import Resources
 from mainspring.core.schedule import Rule
@@ -195,7 +195,7 @@ class Variation(Request):
 
 
 class CloneRequest(Request):
-    variations: list[Variation] = [Variation()]
+    variations: list[Variation] = field(default_factory=lambda: [Variation()])
 
 
 class JobQuery(Request):
