@@ -34,6 +34,14 @@ class SubmitRequest(Request, frozen=True, kw_only=True):
     options: dict[str, Any] = {}
 
 
+class RawSubmit(Request, frozen=True, kw_only=True):
+    """The same, its JSON unread: what batches are made of. Nobody decodes what is only to be checked and stored."""
+
+    kind: str
+    arguments: Raw = Raw(b"{}")
+    options: Raw = Raw(b"{}")
+
+
 class Submitted(Answer, frozen=True, kw_only=True):
     """`existed`: a job with this key, or with the same arguments within the period, was there already."""
 

@@ -32,6 +32,9 @@ class Jobs(Protocol):
     async def wait(self, job: str) -> d.EndDocument:
         """When it has ended; waits as long as it takes. All waiters share one query."""
 
+    async def wait_any(self, request: d.WaitRequest) -> d.WaitAnswer:
+        """When at least one of many has ended, or after a time: those that have, and the ids of no job."""
+
     async def explain(self, job: str) -> d.Explanation: ...
 
     async def update(self, job: str, change: d.JobChange) -> d.JobDocument:
