@@ -239,4 +239,3 @@ class Desk:
         place.close()
         self.dispatcher.workers_changed()
         self._wake()
-
