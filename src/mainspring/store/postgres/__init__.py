@@ -88,7 +88,8 @@ class PostgresStore:
         self._transactions = Transactions(database, self._hub.publish)
         self._loop = asyncio.get_running_loop()
         self._lease: LeaseLine | None = None
-        self._lanes: set[int] = set()  # known to be stored: they are never removed
+        self._lanes: set[int] = set()  # known to be stored: they go with their tenant only
+        self._hub.subscribe(self._forget_lanes)
         self._specs: dict[bytes, Spec] = {}  # of the jobs assigned last: whoever assigned them asks for them next
 
     @classmethod
@@ -196,6 +197,10 @@ class PostgresStore:
             # Told when the caller commits, to everybody: who commits is not us.
             await tx.fetch("notify", self._hub.channel, self._hub.message(hints, by_others=True))
         return answers
+
+    def _forget_lanes(self, hint: Hint) -> None:
+        if hint.topic == "tenant":
+            self._lanes.clear()
 
     async def _put_lanes(self, lanes: Sequence[Lane]) -> None:
         """Ahead of jobs that somebody else commits: a new lane in his transaction would make all who share it wait for him."""

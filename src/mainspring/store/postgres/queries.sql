@@ -607,14 +607,15 @@ select name, quota, created_at, erased_at from mainspring.tenant order by name c
 
 -- name: mark_erased
 insert into mainspring.tenant (name, quota, created_at, erased_at) values ($1, '{}', $2, $2)
-on conflict (name) do update set erased_at = excluded.erased_at where tenant.erased_at is null
+on conflict (name) do update set quota = excluded.quota, erased_at = excluded.erased_at where tenant.erased_at is null
 
 -- name: ended_jobs_of
+-- The jobs of a tenant that are found without looking at those of others.
 select job from mainspring.finished where tenant = $1 limit $2
 
 -- name: other_jobs_of
--- Looks at every job: no table of those that wait or run knows whose they are. An erasure is rare.
-select id from mainspring.job where tenant = $1 and state not in ('completed', 'failed', 'cancelled') order by id limit $2
+-- Looks at every job: no table has the waiting and live jobs of one tenant. An erasure is rare.
+select id from mainspring.job where tenant = $1 order by id limit $2
 
 -- name: end_live_of
 -- A step per job and session.
@@ -623,16 +624,22 @@ delete from mainspring.live where ctid = any(array(
     select ctid as place from mainspring.live l where l.session = s.id and l.job = u.job offset 0) l))
 
 -- name: erase_definitions
--- All that a tenant has beside jobs. Limits first: which queues had one is known as long as they are there.
-with l as (
-  select 'tenant/' || $1::text as name union all select 'queue/' || tenant || '/' || name from mainspring.queue where tenant = $1),
-r as (delete from mainspring.limit_rule where name = any(array(select name from l))),
-b as (delete from mainspring.limit_state where name = any(array(select name from l))),
+-- All that a tenant has beside jobs. A tenant's name has no slash in it. Its sessions end, so that what may still be live in them is
+-- rescued.
+with r as (delete from mainspring.limit_rule where name = 'tenant/' || $1::text or starts_with(name, 'queue/' || $1 || '/')),
+b as (
+  delete from mainspring.limit_state
+  where name = 'tenant/' || $1 or starts_with(name, 'queue/' || $1 || '/') or starts_with(key, $1 || '/')),
 q as (delete from mainspring.queue where tenant = $1),
-m as (delete from mainspring.missed where schedule = any(array(select id from mainspring.schedule where tenant = $1))),
+o as (delete from mainspring.occurrence where schedule = any(array(select id from mainspring.schedule where tenant = $1))),
+m as (delete from mainspring.missed where starts_with(schedule, $1 || '/')),
 s as (delete from mainspring.schedule where tenant = $1),
+c as (delete from mainspring.claim where tenant = $1),
+l as (delete from mainspring.lane where convert_from(definition, 'UTF8')::json ->> 'tenant' = $1),
+n as (update mainspring.session set ended_at = $2 where tenant = $1 and ended_at is null),
 t as (delete from mainspring.template where tenant = $1),
 v as (delete from mainspring.template_version where tenant = $1),
+w as (update mainspring.template set shared_with = array_remove(shared_with, $1) where tenant <> $1 and $1 = any(shared_with)),
 k as (delete from mainspring.access_key where tenant = $1)
 update mainspring.audit set content = null where tenant = $1 and content is not null
 

@@ -36,17 +36,16 @@ async def count_waiting(tx: Tx) -> dict[int, int]:
 
 
 async def erase_tenant(tx: Tx, name: str, limit: int) -> int:
-    """Ended jobs first: they are found by the tenant's name."""
     await tx.fetch("mark_erased", name, tx.now)
-    ids = [row[0] for row in await tx.fetch("ended_jobs_of", name, limit)]
-    if len(ids) < limit:
-        ids += [row[0] for row in await tx.fetch("other_jobs_of", name, limit - len(ids))]
-    await _erase_jobs(tx, ids)
-    if len(ids) < limit:
-        await tx.fetch("erase_definitions", name)
+    ended = [row[0] for row in await tx.fetch("ended_jobs_of", name, limit)]
+    await _erase_jobs(tx, ended)
+    others = [row[0] for row in await tx.fetch("other_jobs_of", name, limit - len(ended))]
+    await _erase_jobs(tx, others)
+    if len(ended) + len(others) < limit:
+        await tx.fetch("erase_definitions", name, tx.now)
         tx.topics |= {"schedule", "queue", "key"}
     tx.topics.add("tenant")
-    return len(ids)
+    return len(ended) + len(others)
 
 
 async def _erase_jobs(tx: Tx, ids: Sequence[bytes]) -> None:
