@@ -48,11 +48,12 @@ class Inserted(Struct, frozen=True, gc=False):
 
 
 class Ready(Struct, frozen=True, gc=False):
-    """A ready job in the order of its stream."""
+    """A ready job in the order of its stream, whose lane says what it needs and which limits it falls under."""
 
     rank: Micros
     job: bytes
     attempt: int
+    lane: int
 
 
 class Pick(Struct, frozen=True):
@@ -109,11 +110,15 @@ class JobFilter(Struct, frozen=True, kw_only=True):
     schedule: str | None = None
 
 
+UNCHANGED = "unchanged"  # the answer about a job that is pending, and not because of the change
+
+
 class Change(Struct, frozen=True):
     """What shall be different about one job; None: as it is.
 
     Without `replay` it must be pending; with it failed or cancelled, and it becomes pending, failures and losses 0, due now
-    unless `due_at` says otherwise. `attempt`: as it was read; None: whichever. `options` and `lane` are complete, not parts.
+    unless `due_at` says otherwise. `attempt`: as it was read; None: whichever. `options` and `lane` are complete, not parts;
+    they keep the job's tenant, key, schedule and occurrence. `band` None: where priority or options change, what they make it.
     """
 
     job: bytes
@@ -143,7 +148,8 @@ class EndedJob(Struct, frozen=True, gc=False):
 class Tally(Struct, frozen=True, gc=False):
     """Jobs of one kind and state that ended in one period and ran for about the same time.
 
-    `bin`: floor(4 * log2(running time in microseconds)), -1 where it did not run; so bins are 19 % wide. `wait` and `run` are sums.
+    Both are of the last attempt. `bin`: floor(4 * log2(running time in microseconds, at least 1)), -1 where it did not run; so
+    bins are 19 % wide. `wait` (from due to start) and `run` are sums, 0 where it did not run.
     """
 
     kind: str
@@ -245,8 +251,9 @@ class Jobs(Protocol):
         None where there is no such job. After the answer no new attempt starts."""
 
     async def change_jobs(self, changes: Sequence[Change]) -> list[str | None]:
-        """Change waiting jobs, replay ended ones (`pending`). Otherwise the state they keep, None where there is no such job.
-        One that is due later moves to `timer`, one that is due to `ready`, with the rank that it would have had from the start."""
+        """Change waiting jobs, replay ended ones (`pending`). Otherwise the state they keep (`UNCHANGED` where that is pending),
+        None where there is no such job. At most one change per job. One that is due later moves to `timer`, one that is due to
+        `ready`, with the rank that it would have had from the start."""
 
     async def count_jobs(self, tenant: str | None = None) -> dict[tuple[str, str], int]:
         """Jobs per (queue, state), counted now: for people, not for loops."""
@@ -284,8 +291,8 @@ class Dispatch(Protocol):
         """The next ready jobs of each stream in order, up to `limit` of each, after a place in it or from its start."""
 
     async def assign_jobs(self, picks: Sequence[Pick]) -> list[Assigned]:
-        """pending -> assigned for every job that is still pending with the attempt named; the attempt number rises by one, the
-        ready row goes, a live row comes. A session that has ended wins nothing. Limits are counted and taken here."""
+        """pending -> assigned for every job that is still pending with the attempt and the lane named; the attempt number rises by
+        one, the ready row goes, a live row comes. A session that has ended wins nothing. Limits are counted and taken here."""
 
     async def read_specs(self, ids: Sequence[bytes]) -> list[Spec]:
         """What workers must know of assigned jobs; any order."""

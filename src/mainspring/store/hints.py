@@ -8,7 +8,9 @@ from mainspring.store.contract import Hint, Stream
 MAX_STREAMS = 100  # a longer list of streams is sent to other processes as "look at all of them"
 
 #: What to look at when hints may have been lost.
-EVERYTHING = [Hint(topic) for topic in ("ready", "timer", "settled", "cancel", "schedule", "queue", "node")]
+EVERYTHING = [
+    Hint(topic) for topic in ("ready", "timer", "settled", "cancel", "schedule", "queue", "tenant", "key", "node")
+]
 
 
 class Hints:

@@ -9,7 +9,9 @@ from msgspec import Struct
 
 from mainspring.core.job import Limit
 from mainspring.core.timer import SECOND, Micros
+from mainspring.errors import InvalidError
 from mainspring.store.contract import LimitUse
+from mainspring.store.service import Quota
 
 _ROUNDING = 1e-6  # of a token
 
@@ -60,3 +62,10 @@ def admitted(wanted: int, limits: list[LimitState], now: Micros) -> tuple[int, M
         elif room is not None and room == free and next_at is not None:
             until = next_at
     return free, until
+
+
+def tenant_limit(quota: Quota) -> Limit:
+    """The limit `tenant/NAME` that a quota makes; unlimited where it says nothing of running jobs."""
+    if quota.running is not None and quota.running < 1:
+        raise InvalidError("running", "must be at least 1; pause the queues of a tenant that shall run nothing")
+    return Limit(concurrency=quota.running)

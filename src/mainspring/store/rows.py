@@ -12,11 +12,15 @@ from mainspring.core.job import JobRecord, Options
 from mainspring.core.lifecycle import MAX_LOSSES, Reason, State
 from mainspring.core.rank import band_of, rank_of
 from mainspring.core.timer import HOUR, Micros, seconds
-from mainspring.store.contract import Settlement
+from mainspring.store.contract import UNCHANGED, Change, Settlement
+from mainspring.store.service import KeyRecord, Quota, TenantRecord
 
 CLAIM_LIFE: Micros = 24 * HOUR  # a job with a claim stays for so long, whatever retention says
 
+REPLAYABLE = frozenset({State.FAILED, State.CANCELLED})
+
 decode_options = json.Decoder(Options).decode
+_decode_quota = json.Decoder(Quota).decode
 
 
 class Row(Struct):
@@ -52,6 +56,17 @@ def record_of(columns: Sequence[Any]) -> JobRecord:
     return JobRecord(**fields, options=decode_options(options))
 
 
+def tenant_of(columns: Sequence[Any]) -> TenantRecord:
+    """The columns in the order of the record's fields, quota as JSON."""
+    name, quota, created_at, erased_at = columns
+    return TenantRecord(name, _decode_quota(quota), created_at, erased_at)
+
+
+def key_of(columns: Sequence[Any]) -> KeyRecord:
+    """The columns in the order of the record's fields."""
+    return KeyRecord(**dict(zip(KeyRecord.__struct_fields__, columns, strict=True)))
+
+
 def rank_for(due_at: Micros, priority: int, options: Options) -> Micros:
     expected = seconds(options.timeout_s) if options.timeout_s else 0
     return rank_of(due_at, priority, options.deadline_at, expected)
@@ -79,3 +94,35 @@ def ending_of(row: Row, settlement: Settlement, asked: str | None) -> tuple[str,
     if settlement.counts == "loss" and row.losses >= MAX_LOSSES:
         return State.FAILED, Reason.LOST
     return None
+
+
+def wait_from(row: Row, due_at: Micros) -> None:
+    """Its place in the order from then on."""
+    row.due_at = due_at
+    row.rank = rank_for(due_at, row.priority, row.options)
+
+
+def refused_change(row: Row, change: Change) -> str | None:
+    """The answer where the change is not made; None where it is."""
+    able = row.state in REPLAYABLE if change.replay else row.state == State.PENDING
+    if able and change.attempt in (None, row.attempt):
+        return None
+    return UNCHANGED if row.state == State.PENDING else row.state
+
+
+def change_row(row: Row, change: Change, now: Micros) -> None:
+    """The row as it shall be; whoever needs its old place has looked before."""
+    if change.replay:
+        row.failures = row.losses = 0
+    if change.options is not None:
+        row.options = decode_options(change.options)
+    if change.priority is not None:
+        row.priority = change.priority
+    if change.band is not None:
+        row.band = change.band
+    elif change.priority is not None or change.options is not None:
+        row.band = band_for(row.priority, row.options)
+    if change.lane is not None:
+        row.lane = change.lane.number()
+    unsaid = now if change.replay else row.due_at
+    wait_from(row, unsaid if change.due_at is None else change.due_at)
