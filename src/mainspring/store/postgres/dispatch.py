@@ -33,7 +33,7 @@ async def read_ready(tx: Tx, wanted: Sequence[tuple[Stream, Place | None]], limi
         limit,
     )
     for number, rank, job, attempt in rows:
-        found[number - 1].append(Ready(rank, job, attempt))
+        found[number - 1].append(Ready(rank, job, attempt, streams[number - 1][2]))
     return found
 
 
