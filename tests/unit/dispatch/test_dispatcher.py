@@ -12,7 +12,7 @@ from mainspring.dispatch.dispatcher import STEAL_S
 from mainspring.dispatch.matcher import RESERVE_AFTER_S
 from mainspring.errors import SessionEndedError, StoreUnavailableError
 from mainspring.node import Node
-from mainspring.store.contract import Assigned, Hint, Pick, Settlement
+from mainspring.store.contract import Assigned, Change, Hint, Pick, Settlement
 from mainspring.wire import Outcome, OutcomeType, Report
 
 
@@ -144,7 +144,7 @@ async def test_i3_a_job_that_moved_while_it_was_in_the_window_is_handed_out_once
     worker = await floor.worker()
     first, moved = await floor.submit(2)
     assert await worker.jobs(1) == [first]
-    await floor.store.reprioritise_jobs([moved], 10)
+    await floor.store.change_jobs([Change(moved, priority=10)])
     assert await worker.jobs() == [moved]
     floor.check()
     assert await floor.store.find_session(moved) == worker.session
