@@ -12,6 +12,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
@@ -28,6 +29,7 @@ JSON = "application/json"
 
 _CONNECT_S = 10.0
 _BACKOFF = Backoff(base_s=0.1, cap_s=2.0)
+_LARGE = 1_000_000
 _GATEWAY = (502, 504)  # a proxy that did not reach the server, or lost it
 
 
@@ -135,7 +137,7 @@ class Transport:
             async with self._open().request(
                 method,
                 self.url + path,
-                data=body,
+                data=_payload(body),
                 headers=headers,
                 params=query,
                 timeout=timeout,
@@ -144,10 +146,11 @@ class Transport:
                 content = await response.read()
         except aiohttp.ClientSSLError as error:
             raise ServerError(
-                f"no safe connection to {self.url}: {error}; is its certificate one that we trust?"
+                f"no safe connection to {self.url}: {error}; is its certificate one that we trust?",
+                uncertain=False,
             ) from error
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise _Failed(self._unreachable(error), carried_out=False) from error
+            raise _Failed(self._unreachable(error, uncertain=False), carried_out=False) from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise _Failed(self._unreachable(error), carried_out=True) from error
         if response.status < 300:
@@ -181,9 +184,15 @@ class Transport:
             self._session = aiohttp.ClientSession(connector=connector, auto_decompress=True)
         return self._session
 
-    def _unreachable(self, error: BaseException) -> ServerError:
+    def _unreachable(self, error: BaseException, *, uncertain: bool = True) -> ServerError:
         text = str(error) or type(error).__name__
-        return ServerError(f"no answer from {self.url}: {text}; is the server running, and the URL right?")
+        problem = f"no answer from {self.url}: {text}; is the server running, and the URL right?"
+        return ServerError(problem, uncertain=uncertain)
+
+
+def _payload(body: bytes | None) -> bytes | BytesIO | None:
+    """A large body goes out in pieces: aiohttp warns of one that would block the event loop."""
+    return BytesIO(body) if body is not None and len(body) > _LARGE else body
 
 
 def import_aiohttp() -> Any:
