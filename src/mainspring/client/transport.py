@@ -30,6 +30,7 @@ JSON = "application/json"
 _CONNECT_S = 10.0
 _BACKOFF = Backoff(base_s=0.1, cap_s=2.0)
 _LARGE = 1_000_000
+_EXAMPLE = "http://localhost:8420"
 _GATEWAY = (502, 504)  # a proxy that did not reach the server, or lost it
 
 
@@ -65,7 +66,7 @@ class Transport:
         connections: int = 100,
     ) -> None:
         """`tenant`: the one to act for, with a key of all tenants. `ca_file`: certificates to trust instead of the system's."""
-        self.url = _check_url(url)
+        self.url = check_url(url)
         self.key = key
         self._tenant = tenant
         self._ca_file = ca_file
@@ -205,11 +206,18 @@ def import_aiohttp() -> Any:
     return aiohttp
 
 
-def _check_url(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidError("server", f"expected a URL such as http://localhost:8420, got {url!r}")
-    if parts.username or parts.password or parts.query or parts.fragment:
+def check_url(url: object) -> str:
+    """A server's URL without what would be in the way behind it. Its text is not shown: a password may be in it."""
+    if not isinstance(url, str) or any(character.isspace() or not character.isprintable() for character in url):
+        raise InvalidError("server", f"expected a URL such as {_EXAMPLE}, without spaces")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise InvalidError("server", f"{error}; expected a URL such as {_EXAMPLE}") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise InvalidError("server", f"expected a URL such as {_EXAMPLE}")
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise InvalidError(
             "server", "a server's URL has no user, password, query or fragment; keys have their own place"
         )
