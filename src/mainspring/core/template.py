@@ -169,15 +169,14 @@ def _is_number(field: str, value: object) -> bool:
 
 
 def _is_time(field: str, value: object) -> bool:
-    if isinstance(value, str) and len(value) <= 40:
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            return False
-    if isinstance(value, datetime):
-        to_micros(field, value)  # refuses one without a zone, and says so
-        return True
-    return False
+    if not isinstance(value, str) or len(value) > 40:
+        return False
+    try:
+        at = datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    to_micros(field, at)  # refuses one without a zone, and says so
+    return True
 
 
 def _is_object(_: str, value: object) -> bool:
