@@ -7,13 +7,12 @@ What is refused names its path: `arguments.to`, `options.tags[0]`, `values.count
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
 from typing import Any, Literal
 
 from msgspec import UNSET, Struct
 
 from mainspring.core.options import check_name
-from mainspring.core.timer import to_micros
+from mainspring.core.timer import read_time
 from mainspring.errors import InvalidError
 
 MARKER = "$"
@@ -171,11 +170,7 @@ def _is_number(field: str, value: object) -> bool:
 def _is_time(field: str, value: object) -> bool:
     if not isinstance(value, str) or len(value) > 40:
         return False
-    try:
-        at = datetime.fromisoformat(value)
-    except ValueError:
-        return False
-    to_micros(field, at)  # refuses one without a zone, and says so
+    read_time(field, value)  # says itself what is missing, the zone above all
     return True
 
 

@@ -1,7 +1,5 @@
 """The record of what people did, read and verified. Of all tenants (None): what concerns the whole installation."""
 
-from typing import TYPE_CHECKING
-
 from msgspec import Raw, Struct, json
 
 from mainspring.access.audit import Actor
@@ -10,9 +8,7 @@ from mainspring.core.options import whole_number
 from mainspring.core.timer import from_micros
 from mainspring.store.service import ALL_TENANTS, AuditEntry
 from mainspring.verbs import documents as d
-
-if TYPE_CHECKING:
-    from mainspring.verbs.engine import Engine
+from mainspring.verbs.engine import Engine
 
 MAX_PAGE = 1000
 _MAX_NUMBER = 2**62
@@ -35,7 +31,7 @@ _decode = json.Decoder(_Content).decode
 class LocalAudit:
     """The chain of one tenant."""
 
-    def __init__(self, engine: "Engine", tenant: str | None, actor: Actor) -> None:
+    def __init__(self, engine: Engine, tenant: str | None, actor: Actor) -> None:
         self._store = engine.store
         self._tenant = tenant or ALL_TENANTS
 

@@ -1,11 +1,9 @@
 """Keys and join tokens: made, listed, revoked; the first key of an installation; the key of an enrolled worker.
 
-Nobody makes a key with more rights than his own: only an administrator makes keys at all, for his own tenant, or for any with a key of
-all tenants. Whoever has the store itself (`actor.caller` None) may make any. The key that asks cannot revoke itself, so
+Nobody makes a key with more rights than his own: only an administrator makes keys at all, for his own tenant, or for any with a
+key of all tenants. Whoever has the store itself (`actor.caller` None) may make any. The key that asks cannot revoke itself, so
 nobody locks himself out by a slip.
 """
-
-from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -19,10 +17,8 @@ from mainspring.errors import ConflictError, ForbiddenError, InvalidError, NotFo
 from mainspring.store.contract import Store
 from mainspring.store.service import ALL_TENANTS, KeyRecord
 from mainspring.verbs import documents as d
+from mainspring.verbs.engine import Engine
 from mainspring.verbs.tenants import check_rate, require_tenant
-
-if TYPE_CHECKING:
-    from mainspring.verbs.engine import Engine
 
 FIRST_ID = "veryfirstkey"  # of the key that the first start makes: an id can be taken once, so two servers make one key
 _MADE = "create_key"
@@ -31,7 +27,7 @@ _MADE = "create_key"
 class LocalKeys:
     """The keys of one tenant, or of all."""
 
-    def __init__(self, engine: "Engine", tenant: str | None, actor: Actor) -> None:
+    def __init__(self, engine: Engine, tenant: str | None, actor: Actor) -> None:
         self._store = engine.store
         self._audit = engine.audit
         self._tenant = tenant
@@ -97,7 +93,7 @@ class LocalKeys:
         return self._tenant in (None, key.tenant)
 
 
-async def enrol(engine: "Engine", token: Actor) -> d.KeyDocument:
+async def enrol(engine: Engine, token: Actor) -> d.KeyDocument:
     """Spend the join token that the actor came with: the key of a worker, once."""
     caller = token.caller
     if caller is None or caller.role is not Role.JOIN:

@@ -5,9 +5,9 @@ placeholders, and the options that are written out. A job made from a template g
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from msgspec import json, structs
+from msgspec import json, structs, to_builtins
 
 from mainspring.access.audit import Actor
 from mainspring.core.draft import Draft
@@ -20,11 +20,8 @@ from mainspring.core.template import check_template, fill, has_marker
 from mainspring.core.timer import from_micros
 from mainspring.errors import ConflictError, InvalidError, NotFoundError
 from mainspring.store.service import ALL_TENANTS, TemplateRecord
-from mainspring.submit import without_conflicts
 from mainspring.verbs import documents as d
-
-if TYPE_CHECKING:
-    from mainspring.verbs.engine import Engine
+from mainspring.verbs.engine import Engine
 
 MAX_SHARED = 1000
 _TRIES = 10  # of a put that meets others: each of them is one version further
@@ -35,7 +32,7 @@ _decode = json.Decoder(d.TemplateDefinition).decode
 class LocalTemplates:
     """The templates of one tenant, and those shared with it."""
 
-    def __init__(self, engine: "Engine", tenant: str | None, actor: Actor) -> None:
+    def __init__(self, engine: Engine, tenant: str | None, actor: Actor) -> None:
         self._engine = engine
         self._store = engine.store
         self._tenant = tenant or DEFAULT_TENANT
@@ -63,7 +60,7 @@ class LocalTemplates:
         return made
 
     async def load(self, bundle: d.TemplateBundle) -> Sequence[d.TemplateDocument]:
-        return await self._put(bundle.templates, "templates.")
+        return await self._put(bundle.templates, "templates")
 
     async def rollback(self, name: str, version: int) -> d.TemplateDocument:
         found = await self._own(name)
@@ -90,7 +87,7 @@ class LocalTemplates:
     async def submit(self, name: str, request: d.TemplateSubmit) -> d.Submitted:
         record = await self._find(name, request.version, request.owner)
         drafts = [await self._draft(_decode(record.definition), request)]
-        (made,) = without_conflicts(drafts, await self._engine.submitter.insert(drafts))
+        (made,) = await self._engine.submitter.submit(drafts)
         return d.Submitted(id=format_id(made.id), existed=made.existed)
 
     async def _draft(self, definition: d.TemplateDefinition, request: d.TemplateSubmit) -> Draft:
@@ -117,23 +114,25 @@ class LocalTemplates:
         """All of them, or none: they are checked before the first is written, and written together."""
         encoded = {}
         for name, definition in wanted.items():
-            check_name(path.rstrip(".") or "name", name)
-            encoded[name] = _check(f"{path}{name}." if path else "", definition)
+            check_name(path or "name", name)
+            encoded[name] = _check(f"{path}.{name}." if path else "", definition)
         for _ in range(_TRIES):
-            standing = {name: await self._store.list_template_versions(self._tenant, name) for name in encoded}
-            changed = [
-                self._next(name, data, standing[name])
-                for name, data in encoded.items()
-                if _differs(standing[name], data)
-            ]
-            if all(await self._store.put_templates(changed)) if changed else True:
-                for record in changed:
-                    before = standing[record.name]
-                    await self._note(
-                        "put_template", record.name, _standing(before[0]) if before else None, _standing(record)
-                    )
+            if await self._try_put(encoded):
                 return [await self.read(name) for name in encoded]
         raise ConflictError("name: others change these templates all the time; try again")
+
+    async def _try_put(self, encoded: dict[str, bytes]) -> bool:
+        """False where somebody else made a version meanwhile."""
+        standing = {name: await self._store.list_template_versions(self._tenant, name) for name in encoded}
+        changed = [
+            self._next(name, data, standing[name]) for name, data in encoded.items() if _differs(standing[name], data)
+        ]
+        if changed and not all(await self._store.put_templates(changed)):
+            return False
+        for record in changed:
+            before = [_standing(last) for last in standing[record.name][:1]]
+            await self._note("put_template", record.name, before[0] if before else None, _standing(record))
+        return True
 
     def _next(self, name: str, data: bytes, standing: "Sequence[TemplateRecord]") -> TemplateRecord:
         version = standing[0].version + 1 if standing else 1
@@ -167,12 +166,13 @@ def _check(path: str, definition: d.TemplateDefinition) -> bytes:
         check_name("kind", definition.kind)
         check_object("arguments", definition.arguments)
         check_object("options", definition.options)
+        check_object("placeholders", to_builtins(definition.placeholders))
+        check_object("description", {"": definition.description})
         check_template(definition.arguments, definition.options, definition.placeholders)
         _check_options(definition.options)
-        data = json.encode(definition)
-        check_object("placeholders", json.decode(data)["placeholders"])
     except InvalidError as error:
         raise InvalidError(f"{path}{error.field}", error.problem) from None
+    data = json.encode(definition)
     if len(data) > MAX_ARGUMENTS_BYTES:
         raise InvalidError(path.rstrip(".") or "definition", f"is longer than {MAX_ARGUMENTS_BYTES:,} bytes of JSON")
     return data

@@ -5,7 +5,6 @@ own, which goes when one is erased.
 """
 
 import math
-from typing import TYPE_CHECKING
 
 from mainspring.access.audit import Actor
 from mainspring.core.job import DEFAULT_TENANT
@@ -15,9 +14,7 @@ from mainspring.errors import ConflictError, InvalidError, NotFoundError
 from mainspring.store.contract import Store
 from mainspring.store.service import Quota, TenantRecord
 from mainspring.verbs import documents as d
-
-if TYPE_CHECKING:
-    from mainspring.verbs.engine import Engine
+from mainspring.verbs.engine import Engine
 
 MAX_QUOTA = 1_000_000_000
 ERASE_CHUNK = 1000  # jobs in one transaction: others write between two
@@ -39,7 +36,7 @@ async def _find(store: Store, name: str) -> TenantRecord | None:
 class LocalTenants:
     """The tenants of a store."""
 
-    def __init__(self, engine: "Engine", tenant: str | None, actor: Actor) -> None:
+    def __init__(self, engine: Engine, tenant: str | None, actor: Actor) -> None:
         self._store = engine.store
         self._audit = engine.audit
         self._actor = actor
