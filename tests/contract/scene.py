@@ -30,6 +30,7 @@ from mainspring.store.contract import (
     Settlement,
     Store,
 )
+from mainspring.store.service import Quota, TenantRecord
 from mainspring.submit import make_ids
 from mainspring.wire import Failure
 
@@ -38,9 +39,12 @@ LEASE_S = 10.0
 # Where a job may leave a row, and the other tables that a verb may change.
 JOB_TABLES = [
     *("job", "spec", "result", "failure", "claim", "timer", "ready", "live", "finished"),
-    *("expiry", "cancel", "edge", "held", "occurrence", "active"),
+    *("expiry", "cancel", "edge", "held", "occurrence", "active", "progress"),
 ]
-TABLES = [*JOB_TABLES, "limit_state", "node", "session", "partition", "schedule", "missed"]
+TABLES = [
+    *(*JOB_TABLES, "limit_state", "node", "session", "partition", "schedule", "missed"),
+    *("tenant", "access_key", "template", "template_version", "audit"),
+]
 FAILURE = Failure("error", "ValueError", "no", "Traceback: no")
 
 
@@ -212,6 +216,9 @@ class Scene:
         place, *names = name.split("/")
         if place == "queue":
             await self.store.put_queue(QueueRecord(names[0], names[1], False, Limit(**limit)))
+        elif place == "tenant":
+            quota = Quota(running=limit.get("concurrency"))
+            await self.store.put_tenants([TenantRecord(names[0], quota, self.clock.now())])
         else:
             await self.kinds({names[0]: Limit(**limit)})
 
