@@ -126,12 +126,13 @@ class ShardsBackend:
         return [(sum(row[0] for row in found),)] if sql.startswith("select count(*)") else found
 
     def dump(self, store: Store) -> dict[str, list[tuple[Any, ...]]]:
+        """Without the places, which are no jobs of anybody."""
         assert isinstance(store, ShardedStore)
-        parts = zip((*self._shards, self._limits), (*store.shards, store.limits), strict=True)
-        found: dict[str, list[tuple[Any, ...]]] = {}
-        for backend, part in parts:
-            for name, rows in backend.dump(part).items():
-                found.setdefault(name, []).extend(rows)
+        limits = self._limits.dump(store.limits)
+        found = {name: limits[name] for name in ("tenant", "queue", "kind", "limit_rule", "limit_state")}
+        for backend, shard in zip(self._shards, store.shards, strict=True):
+            for name, rows in backend.dump(shard).items():
+                found[name] = found.get(name, []) + rows
         return found
 
     def _limit_rows(self, store: ShardedStore, sql: str) -> list[tuple[Any, ...]]:

@@ -13,11 +13,12 @@ from mainspring.core.draft import Draft, claim_of, place
 from mainspring.core.job import JobRecord, Limit, NewJobs, Template
 from mainspring.core.lane import Lane
 from mainspring.core.options import parse_options
-from mainspring.core.partition import SLOTS, make_id, partition_of
+from mainspring.core.partition import SLOTS, make_id, partition_of, slot_of
 from mainspring.core.timer import SECOND, Micros
 from mainspring.runtime.clock import ManualClock
 from mainspring.store.contract import (
     Assigned,
+    Change,
     Firing,
     Hint,
     Inserted,
@@ -181,15 +182,21 @@ class Scene:
 
     async def chain(self, length: int, **job: Any) -> list[bytes]:
         """Jobs of which each waits for the one before; they share a slot, as jobs that belong together do."""
-        made: list[bytes] = []
         slot = random.randrange(SLOTS)
-        for _ in range(length):
-            ids = [make_id(self.clock.now() // 1000, slot, random.getrandbits(62))]
-            batch, lane = make_batch(self.clock.now(), ids=ids, **job)
-            batch = structs.replace(batch, after=tuple(made[-1:]))
-            await self.store.insert_jobs([batch], [lane])
-            made += batch.ids
+        made = await self.submit(ids=[make_id(self.clock.now() // 1000, slot, random.getrandbits(62))], **job)
+        while len(made) < length:
+            made.append(await self.submit_after(made[-1], **job))
         return made
+
+    async def submit_after(self, parent: bytes, **job: Any) -> bytes:
+        """A job that waits for another one, in its slot."""
+        ids = [make_id(self.clock.now() // 1000, slot_of(parent), random.getrandbits(62))]
+        batch, lane = make_batch(self.clock.now(), ids=ids, **job)
+        await self.store.insert_jobs([structs.replace(batch, after=(parent,))], [lane])
+        return ids[0]
+
+    async def replay(self, *jobs: bytes) -> list[str | None]:
+        return await self.store.change_jobs([Change(job, replay=True) for job in jobs])
 
     async def started(self, session: bytes, **job: Any) -> bytes:
         """A job that is assigned to this session."""
@@ -241,7 +248,7 @@ class Scene:
 
     def firing(self, record: ScheduleRecord, occurrences: Sequence[Micros], **fields: Any) -> Firing:
         """The next step of a schedule: a job for each of the occurrences."""
-        made = [self._occurrence(record.id, at) for at in occurrences]
+        made = [self._occurrence(record, at) for at in occurrences]
         step = Firing(
             record.id,
             record.version,
@@ -253,8 +260,9 @@ class Scene:
         )
         return structs.replace(step, **fields)
 
-    def _occurrence(self, schedule: str, at: Micros) -> tuple[NewJobs, Lane]:
-        placed = place("tick", parse_options(), self.clock.now(), schedule=schedule, occurrence_at=at)
+    def _occurrence(self, record: ScheduleRecord, at: Micros) -> tuple[NewJobs, Lane]:
+        options = parse_options(tenant=record.tenant)
+        placed = place("tick", options, self.clock.now(), schedule=record.id, occurrence_at=at)
         return NewJobs(placed.template, make_ids(placed, 1, self.clock.now()), [b"{}"]), placed.lane
 
     async def fire(self, name: str, *occurrences: Micros, **fields: Any) -> list[bytes]:

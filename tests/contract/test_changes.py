@@ -273,7 +273,7 @@ async def test_i5_failed_and_cancelled_jobs_are_replayed_as_new_attempts(scene: 
     job = await scene.started(session)
     await scene.settle(session, job, 1, ended, failure=FAILURE, reason="mine", counts="failure")
     scene.clock.advance(30)
-    assert await scene.store.change_jobs([Change(job, replay=True)]) == ["pending"]
+    assert await scene.replay(job) == ["pending"]
     record = await scene.record(job)
     assert (record.state, record.failures, record.losses, record.attempt) == ("pending", 0, 0, 1)
     assert (record.due_at, record.finished_at, record.reason) == (START + 30 * SECOND, None, None)
@@ -298,7 +298,7 @@ async def test_i12_a_replay_forgets_the_old_cancel_request(scene: Scene) -> None
     job = await scene.started(session)
     await scene.store.cancel_jobs([job])
     await scene.settle(session, job, 1, "cancelled", reason="requested")
-    await scene.store.change_jobs([Change(job, replay=True)])
+    await scene.replay(job)
     assert not (await scene.record(job)).cancelling
     await scene.assign(session, [job])
     assert await scene.store.list_cancelling(session) == []
@@ -338,7 +338,7 @@ async def test_i3_a_job_moved_since_it_was_read_leaves_nothing_behind_when_it_st
     scene.clock.advance(1)
     await scene.store.change_jobs([Change(moved, priority=10)])
     await scene.store.cancel_jobs([replayed])
-    await scene.store.change_jobs([Change(replayed, replay=True)])
+    await scene.replay(replayed)
     await scene.assign_stale(session, stale)
     scene.check()
     await scene.assign(session)
