@@ -1,6 +1,8 @@
 """Settings of a process, each from an argument, else its environment variable, else its default.
 
-store            MAINSPRING_STORE           sqlite:///mainspring.db
+store            MAINSPRING_STORE           sqlite:///mainspring.db; also http://… or https://…, which is a server
+key              MAINSPRING_KEY             none    servers: the key that says who asks
+ca_file          MAINSPRING_CA_FILE         the system's    servers with https: certificates to trust
 schema           MAINSPRING_SCHEMA          mainspring   PostgreSQL: the schema that holds our tables
 listen_url       MAINSPRING_LISTEN_URL      none    PostgreSQL behind a pooler: a direct connection for wake-ups
 slots            MAINSPRING_SLOTS           100     jobs that one worker runs at once
@@ -15,6 +17,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from mainspring.client.settings import ServerSettings, checked_settings, is_safe, is_server
 from mainspring.core.duration import parse_duration
 from mainspring.core.options import Duration
 from mainspring.errors import InvalidError
@@ -36,6 +39,38 @@ class RunSettings(Struct, frozen=True):
     grace_s: float
     keep_s: float
     keep_failed_s: float
+
+
+def app_settings(
+    store: str | None = None,
+    *,
+    schema: str | None = None,
+    listen_url: str | None = None,
+    key: str | None = None,
+    ca_file: str | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> StoreSettings | ServerSettings:
+    """Where an application's jobs are: in a store, or behind a server."""
+    url = store if store is not None else environ.get("MAINSPRING_STORE")
+    if not is_server(url):
+        _refuse_given("has no effect on a store: leave it out, or name a server", key=key, ca_file=ca_file)
+        return store_settings(store, schema=schema, listen_url=listen_url, environ=environ)
+    _refuse_given("has no effect on a server: leave it out, or name a store", schema=schema, listen_url=listen_url)
+    return server_settings(url, key=key, ca_file=ca_file, environ=environ)
+
+
+def server_settings(
+    url: str | None, *, key: str | None = None, ca_file: str | None = None, environ: Mapping[str, str] = os.environ
+) -> ServerSettings:
+    """Which server, and who we are there. Variables that are set for others (http:// needs no certificates) do not matter."""
+    given = ca_file if ca_file is not None or not is_safe(url) else environ.get("MAINSPRING_CA_FILE")
+    return checked_settings(url, key if key is not None else environ.get("MAINSPRING_KEY"), given)
+
+
+def _refuse_given(problem: str, **given: str | None) -> None:
+    for field, value in given.items():
+        if value is not None:
+            raise InvalidError(field, problem)
 
 
 def store_settings(
