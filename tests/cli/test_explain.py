@@ -8,8 +8,8 @@ from msgspec import structs
 
 from cli.harness import NOW, Cli, record
 from mainspring import App, Resources
-from mainspring.cli.explaining import causes
-from mainspring.cli.facts import MOST_AHEAD, Facts, LimitFact, Parent, gather
+from mainspring.verbs.explaining import causes
+from mainspring.verbs.facts import MOST_AHEAD, Facts, LimitFact, Parent, gather
 from mainspring.core.job import JobRecord, Limit, Options
 from mainspring.core.lane import Lane
 from mainspring.core.partition import make_id

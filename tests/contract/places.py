@@ -19,7 +19,7 @@ from mainspring.core.draft import place
 from mainspring.core.job import NewJobs
 from mainspring.core.lifecycle import LIVE, State
 from mainspring.core.options import parse_options
-from mainspring.store.contract import Assigned, Pick, Ready, Settlement, Store
+from mainspring.store.contract import Assigned, Change, Pick, Ready, Settlement, Store
 
 
 class Places:
@@ -43,13 +43,13 @@ class Places:
     async def _make(self, jobs: dict[bytes, bytes]) -> dict[bytes, Ready]:
         """New places, old ones that were given back, and those that others have: then the assignment is lost."""
         ids = list(jobs)
-        placed = place("place", parse_options(), self._store.clock.now())
+        placed = place("place", parse_options(tenant="places"), self._store.clock.now())
         batch = NewJobs(placed.template, ids, [b'"%s"' % job.hex().encode() for job in jobs.values()])
         await self._store.insert_jobs([batch], [placed.lane])
-        await self._store.retry_jobs(ids)
+        await self._store.change_jobs([Change(id_, replay=True) for id_ in ids])
         records = zip(ids, await self._store.read_jobs(ids), strict=True)
-        gone = Ready(0, b"", 0)  # pruned just now: nobody has it, and nobody gets it this time
-        return {id_: gone if r is None else Ready(r.rank, id_, r.attempt) for id_, r in records}
+        gone = Ready(0, b"", 0, 0)  # pruned just now: nobody has it, and nobody gets it this time
+        return {id_: gone if r is None else Ready(r.rank, id_, r.attempt, r.lane) for id_, r in records}
 
     async def give_back(self, session: bytes, attempts: Sequence[tuple[bytes, int]]) -> None:
         """Free the places that this session has for these attempts; most attempts have none."""

@@ -24,14 +24,16 @@ from msgspec import structs
 from contract.places import Places
 from mainspring.core.job import JobRecord, Limit, NewJobs
 from mainspring.core.lane import Lane
-from mainspring.core.lifecycle import ENDED
+from mainspring.core.lifecycle import ENDED, LIVE
 from mainspring.core.partition import SLOTS, slot_for, slot_of
 from mainspring.core.timer import Micros
 from mainspring.errors import StoreError
 from mainspring.store.contract import (
     Assigned,
     AttemptFailure,
+    Change,
     Ended,
+    EndedJob,
     Firing,
     Hint,
     Inserted,
@@ -50,9 +52,11 @@ from mainspring.store.contract import (
     Spec,
     Store,
     Stream,
+    Tally,
     Transaction,
 )
-from mainspring.wire import WorkerInfo
+from mainspring.store.service import AuditEntry, KeyRecord, TemplateRecord, TenantRecord
+from mainspring.wire import Progress, WorkerInfo
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -77,7 +81,7 @@ class ShardedStore:
                 listener(hint)
 
         def about_limits(hint: Hint) -> None:
-            if hint.topic in ("queue", "settled"):
+            if hint.topic in ("queue", "settled", "tenant"):
                 listener(hint)
 
         leave = [self.home.subscribe(listener), self.limits.subscribe(about_limits)]
@@ -194,17 +198,27 @@ class ShardedStore:
     async def cancel_jobs(self, ids: Sequence[bytes]) -> list[str | None]:
         return await self._routed(ids, self.shard_of, lambda shard, own: shard.cancel_jobs(own))
 
-    async def retry_jobs(self, ids: Sequence[bytes]) -> list[str | None]:
-        return await self._routed(ids, self.shard_of, lambda shard, own: shard.retry_jobs(own))
+    async def change_jobs(self, changes: Sequence[Change]) -> list[str | None]:
+        def shard_of(change: Change) -> int:
+            return self.shard_of(change.job)
 
-    async def reprioritise_jobs(self, ids: Sequence[bytes], priority: int) -> list[str | None]:
-        return await self._routed(ids, self.shard_of, lambda shard, own: shard.reprioritise_jobs(own, priority))
+        return await self._routed(changes, shard_of, lambda shard, own: shard.change_jobs(own))
 
-    async def count_jobs(self) -> dict[tuple[str, str], int]:
+    async def count_jobs(self, tenant: str | None = None) -> dict[tuple[str, str], int]:
         total: Counter[tuple[str, str]] = Counter()
         for shard in self.shards:
-            total.update(await shard.count_jobs())
+            total.update(await shard.count_jobs(tenant))
         return dict(total)
+
+    async def list_ended(self, tenants: Sequence[str], since: Micros, limit: int) -> list[EndedJob]:
+        found = [ended for shard in self.shards for ended in await shard.list_ended(tenants, since, limit)]
+        return sorted(found, key=lambda ended: (ended.finished_at, ended.job))[:limit]
+
+    async def tally_ended(self, tenant: str, since: Micros, until: Micros, step: Micros) -> list[Tally]:
+        return _summed([t for shard in self.shards for t in await shard.tally_ended(tenant, since, until, step)])
+
+    async def read_progress(self, ids: Sequence[bytes]) -> list[Progress | None]:
+        return await self._routed(ids, self.shard_of, lambda shard, own: shard.read_progress(own))
 
     # timers
 
@@ -271,9 +285,10 @@ class ShardedStore:
         await self.places.give_back(session, [(s.job, s.attempt) for s in settlements])
         return accepted
 
-    async def mark_running(self, attempts: Sequence[tuple[bytes, int]]) -> None:
-        for shard, own in self._split(attempts, lambda attempt: self.shard_of(attempt[0])):
-            await shard.mark_running(own)
+    async def mark_running(self, attempts: Sequence[tuple[bytes, int]], progress: Sequence[Progress] = ()) -> None:
+        for number, shard in enumerate(self.shards):
+            running = [attempt for attempt in attempts if self.shard_of(attempt[0]) == number]
+            await shard.mark_running(running, [said for said in progress if self.shard_of(said.job) == number])
 
     async def rescue_attempts(self, limit: int) -> int:
         """Places go last: only of what had ended in all shards before, and only when nothing of it is live there any more."""
@@ -294,9 +309,9 @@ class ShardedStore:
 
     # sessions
 
-    async def insert_node(self, node: bytes, name: str, lease_s: float) -> None:
+    async def insert_node(self, node: bytes, name: str, lease_s: float, url: str | None = None) -> None:
         for store in (*self.shards, self.limits):
-            await store.insert_node(node, name, lease_s)
+            await store.insert_node(node, name, lease_s, url)
 
     def renew_lease(self, node: bytes, lease_s: float, done: Callable[[bool], None]) -> None:
         self.home.renew_lease(node, lease_s, done)
@@ -320,9 +335,14 @@ class ShardedStore:
     async def list_nodes(self) -> list[NodeRecord]:
         return await self.home.list_nodes()
 
-    async def insert_session(self, session: bytes, node: bytes, name: str, info: WorkerInfo | None = None) -> None:
+    async def insert_session(
+        self, session: bytes, node: bytes, name: str, info: WorkerInfo | None = None, tenant: str | None = None
+    ) -> None:
         for store in (*self.shards, self.limits):
-            await store.insert_session(session, node, name, info)
+            await store.insert_session(session, node, name, info, tenant)
+
+    async def read_sessions(self, ids: Sequence[bytes]) -> list[SessionRecord | None]:
+        return await self.home.read_sessions(ids)
 
     async def list_sessions(self) -> list[SessionRecord]:
         records = await self.home.list_sessions()
@@ -397,6 +417,75 @@ class ShardedStore:
     async def list_missed(self, schedule: str, limit: int) -> list[MissedRecord]:
         return await self.shards[self._shard_of_schedule(schedule)].list_missed(schedule, limit)
 
+    # tenants, with what they may have running where limits are; the rest of the service at home
+
+    async def put_tenants(self, tenants: Sequence[TenantRecord]) -> list[bool]:
+        return await self.limits.put_tenants(tenants)
+
+    async def list_tenants(self) -> list[TenantRecord]:
+        return await self.limits.list_tenants()
+
+    async def erase_tenant(self, name: str, limit: int) -> int:
+        """Places under limits of others may be kept for its live jobs, so those are noted before. Home goes last."""
+        live = await self._live_of(name, limit)
+        erased = 0
+        for shard in (*self.copies, self.home):
+            erased += await shard.erase_tenant(name, limit - erased)
+        gone = await self.read_jobs([job for _, job, _ in live])
+        for (session, job, attempt), record in zip(live, gone, strict=True):
+            if record is None:
+                await self.places.give_back(session, [(job, attempt)])
+        await self.limits.erase_tenant(name, limit if erased < limit else 0)
+        return erased
+
+    async def _live_of(self, tenant: str, limit: int) -> list[tuple[bytes, bytes, int]]:
+        """Session, job and attempt."""
+        found = []
+        for state in LIVE:
+            for record in await self.list_jobs(JobFilter(tenant=tenant, state=state), before=None, limit=limit):
+                session = await self.find_session(record.id)
+                found += [] if session is None else [(session, record.id, record.attempt)]
+        return found
+
+    async def count_waiting(self) -> dict[int, int]:
+        total: Counter[int] = Counter()
+        for shard in self.shards:
+            total.update(await shard.count_waiting())
+        return dict(total)
+
+    async def insert_keys(self, keys: Sequence[KeyRecord], *, spend: str | None = None) -> bool:
+        return await self.home.insert_keys(keys, spend=spend)
+
+    async def read_keys(self, ids: Sequence[str]) -> list[KeyRecord | None]:
+        return await self.home.read_keys(ids)
+
+    async def list_keys(self, tenant: str | None = None) -> list[KeyRecord]:
+        return await self.home.list_keys(tenant)
+
+    async def revoke_keys(self, ids: Sequence[str]) -> int:
+        return await self.home.revoke_keys(ids)
+
+    async def put_templates(self, records: Sequence[TemplateRecord]) -> list[bool]:
+        return await self.home.put_templates(records)
+
+    async def list_templates(self, tenant: str) -> list[TemplateRecord]:
+        return await self.home.list_templates(tenant)
+
+    async def list_template_versions(self, tenant: str, name: str) -> list[TemplateRecord]:
+        return await self.home.list_template_versions(tenant, name)
+
+    async def set_template(self, tenant: str, name: str, *, current: int, shared_with: tuple[str, ...]) -> bool:
+        return await self.home.set_template(tenant, name, current=current, shared_with=shared_with)
+
+    async def delete_template(self, tenant: str, name: str) -> bool:
+        return await self.home.delete_template(tenant, name)
+
+    async def append_audit(self, contents: Sequence[tuple[str, bytes]]) -> None:
+        await self.home.append_audit(contents)
+
+    async def list_audit(self, tenant: str, *, after: int, limit: int) -> list[AuditEntry]:
+        return await self.home.list_audit(tenant, after=after, limit=limit)
+
 
 def _cut(batch: NewJobs, first: int, last: int) -> NewJobs:
     ids, arguments = batch.ids[first : last + 1], batch.arguments[first : last + 1]
@@ -411,6 +500,15 @@ def _joined(pick: Pick, answers: Sequence[Assigned]) -> Assigned:
         (whole.won if won[job] > 0 else whole.lost).append(job)
         won[job] -= 1
     return whole
+
+
+def _summed(tallies: Sequence[Tally]) -> list[Tally]:
+    sums: dict[tuple[str, str, Micros, int], Tally] = {}
+    for t in tallies:
+        key = (t.kind, t.state, t.from_at, t.bin)
+        s = sums.get(key, Tally(*key, 0, 0, 0))
+        sums[key] = Tally(*key, s.count + t.count, s.wait + t.wait, s.run + t.run)
+    return list(sums.values())
 
 
 def _id(record: JobRecord) -> bytes:

@@ -136,7 +136,7 @@ async def test_what_cannot_be_assigned_does_not_hold_up_the_rest_of_its_pick(sce
     jobs = await scene.submit(5)
     seen = await scene.ready()
     await scene.store.cancel_jobs([jobs[1], jobs[3]])
-    stranger = Ready(seen[0].rank, b"\0" * 16, 0)
+    stranger = Ready(seen[0].rank, b"\0" * 16, 0, seen[0].lane)
     answer = await scene.assign_stale(session, [*seen, stranger])
     assert [won.job for won in answer.won] == [jobs[0], jobs[2], jobs[4]]
     assert [lost.job for lost in answer.lost] == [jobs[1], jobs[3], stranger.job]

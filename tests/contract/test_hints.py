@@ -4,7 +4,7 @@ import asyncio
 
 from contract.scene import START, Heard, Scene
 from mainspring.core.timer import SECOND
-from mainspring.store.contract import Hint, Stream
+from mainspring.store.contract import Change, Hint, Stream
 
 
 def covers(hints: list[Hint], scene: Scene) -> bool:
@@ -52,7 +52,7 @@ async def test_every_way_into_ready_sends_a_hint(scene: Scene) -> None:
     await scene.settle(session, timed, 1, "pending", due_at=START)
     await expect_ready(timed)
     await scene.fail(session, timed, 2)
-    await scene.store.retry_jobs([timed])
+    await scene.store.change_jobs([Change(timed, replay=True)])
     await expect_ready(timed)
     await scene.store.end_sessions([session])
     session = await scene.session()
@@ -62,7 +62,7 @@ async def test_every_way_into_ready_sends_a_hint(scene: Scene) -> None:
     await scene.settle(session, timed, 4, "completed")
     moved = await scene.submit_one()
     heard.hints.clear()
-    await scene.store.reprioritise_jobs([moved], 9)
+    await scene.store.change_jobs([Change(moved, priority=9)])
     await expect_ready(moved)
     parent, child = await scene.chain(2)
     await scene.assign(session)
@@ -80,7 +80,7 @@ async def test_every_way_into_the_timers_sends_a_hint(scene: Scene) -> None:
     heard = Heard(scene.store)
     await scene.fail(session, job, 1, again_in_s=20)
     assert [hint.at for hint in heard.take("timer")] == [START + 20 * SECOND]
-    await scene.store.reprioritise_jobs([job], 9)
+    await scene.store.change_jobs([Change(job, priority=9)])
     assert [hint.at for hint in heard.take("timer")] == [START + 20 * SECOND]
 
 

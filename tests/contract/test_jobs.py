@@ -8,7 +8,7 @@ from contract.invariants import check_counters
 from contract.scene import FAILURE, START, Scene, make_batch, with_priority
 from mainspring.core.job import Resources
 from mainspring.core.timer import HOUR, SECOND, from_micros
-from mainspring.store.contract import Change, Inserted, JobFilter
+from mainspring.store.contract import UNCHANGED, Change, Inserted, JobFilter
 
 # --- insert
 
@@ -314,7 +314,7 @@ async def test_i5_failed_and_cancelled_jobs_are_replayed_as_new_attempts(scene: 
     job = await scene.started(session)
     await scene.settle(session, job, 1, ended, failure=FAILURE, reason="mine", counts="failure")
     scene.clock.advance(30)
-    assert await scene.store.retry_jobs([job]) == ["pending"]
+    assert await scene.store.change_jobs([Change(job, replay=True)]) == ["pending"]
     record = await scene.record(job)
     assert (record.state, record.failures, record.losses, record.attempt) == ("pending", 0, 0, 1)
     assert (record.due_at, record.finished_at, record.reason) == (START + 30 * SECOND, None, None)
@@ -329,8 +329,8 @@ async def test_i5_nothing_else_is_replayed(scene: Scene) -> None:
     done = await scene.started(session)
     await scene.settle(session, done, 1, "completed")
     waiting, live = await scene.submit_one(), await scene.started(session)
-    answers = await scene.store.retry_jobs([done, waiting, live, b"\0" * 16])
-    assert answers == ["completed", "pending", "assigned", None]
+    answers = await scene.store.change_jobs([Change(job, replay=True) for job in (done, waiting, live, b"\0" * 16)])
+    assert answers == ["completed", UNCHANGED, "assigned", None]
     assert scene.count("ready") == 1
 
 
@@ -339,7 +339,7 @@ async def test_i12_a_replay_forgets_the_old_cancel_request(scene: Scene) -> None
     job = await scene.started(session)
     await scene.store.cancel_jobs([job])
     await scene.settle(session, job, 1, "cancelled", reason="requested")
-    await scene.store.retry_jobs([job])
+    await scene.store.change_jobs([Change(job, replay=True)])
     assert not (await scene.record(job)).cancelling
     await scene.assign(session, [job])
     assert await scene.store.list_cancelling(session) == []
@@ -353,7 +353,8 @@ async def test_i12_a_replay_forgets_the_old_cancel_request(scene: Scene) -> None
 async def test_another_priority_moves_a_waiting_job_in_the_order(scene: Scene) -> None:
     first, second = await scene.submit(2)
     later = await scene.submit_one(delay=60)
-    assert await scene.store.reprioritise_jobs([second, later], 9) == ["pending", "pending"]
+    moved = [Change(job, priority=9) for job in (second, later)]
+    assert await scene.store.change_jobs(moved) == ["pending", "pending"]
     assert [ready.job for ready in await scene.ready()] == [second, first]
     assert [(await scene.record(job)).priority for job in (first, second, later)] == [5, 9, 9]
     assert (await scene.record(later)).due_at == START + 60 * SECOND
@@ -366,7 +367,7 @@ async def test_i5_jobs_that_do_not_wait_keep_their_priority(scene: Scene) -> Non
     session = await scene.session()
     live, done = await scene.started(session), await scene.started(session)
     await scene.settle(session, done, 1, "completed")
-    answers = await scene.store.reprioritise_jobs([live, done, b"\0" * 16], 9)
+    answers = await scene.store.change_jobs([Change(job, priority=9) for job in (live, done, b"\0" * 16)])
     assert answers == ["assigned", "completed", None]
     assert [(await scene.record(job)).priority for job in (live, done)] == [5, 5]
 
@@ -376,9 +377,9 @@ async def test_i3_a_job_moved_since_it_was_read_leaves_nothing_behind_when_it_st
     moved, replayed = await scene.submit(2)
     stale = await scene.ready()
     scene.clock.advance(1)
-    await scene.store.reprioritise_jobs([moved], 10)
+    await scene.store.change_jobs([Change(moved, priority=10)])
     await scene.store.cancel_jobs([replayed])
-    await scene.store.retry_jobs([replayed])
+    await scene.store.change_jobs([Change(replayed, replay=True)])
     await scene.assign_stale(session, stale)
     scene.check()
     await scene.assign(session)

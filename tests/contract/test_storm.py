@@ -18,7 +18,7 @@ from msgspec import structs
 from contract.scene import FAILURE, START, Scene, make_batch
 from mainspring.core.partition import make_id, partition_of, slot_of
 from mainspring.core.timer import SECOND
-from mainspring.store.contract import Pick, Ready, Settlement, Store
+from mainspring.store.contract import Change, Pick, Ready, Settlement, Store
 
 DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 SEEDS = range(200 if DEEP else 4)
@@ -88,10 +88,11 @@ class Caller:
         await self.store.cancel_jobs(self.some(self.storm.jobs))
 
     async def retry(self) -> None:
-        await self.store.retry_jobs(self.some(self.storm.jobs))
+        await self.store.change_jobs([Change(job, replay=True) for job in self.some(self.storm.jobs)])
 
     async def reprioritise(self) -> None:
-        await self.store.reprioritise_jobs(self.some(self.storm.jobs), self.random.randint(1, 10))
+        priority = self.random.randint(1, 10)
+        await self.store.change_jobs([Change(job, priority=priority) for job in self.some(self.storm.jobs)])
 
     # time
 

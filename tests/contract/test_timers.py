@@ -2,7 +2,7 @@
 
 from contract.scene import JOB_TABLES, START, Scene
 from mainspring.core.timer import HOUR, SECOND
-from mainspring.store.contract import Inserted
+from mainspring.store.contract import Change, Inserted
 
 DAY_S = 86_400.0
 
@@ -22,7 +22,7 @@ async def test_i8_a_job_that_was_moved_to_a_later_time_is_not_started_by_who_rea
     job = await scene.submit_one()
     seen = await scene.ready()
     scene.clock.jump(-3600)  # the machine's clock was wrong, and has been put right
-    await scene.store.reprioritise_jobs([job], 9)
+    await scene.store.change_jobs([Change(job, priority=9)])
     assert await scene.ready() == []
     answer = await scene.assign_stale(session, seen)
     assert (answer.won, answer.lost) == ([], seen)

@@ -19,6 +19,7 @@ from faults import crash, scene, timing
 from faults.scene import Jobs, make_jobs
 from mainspring import App, Context
 from mainspring.core.schedule import parse_rule
+from mainspring.store.contract import Change
 from mainspring.store.opening import StoreSettings
 from mainspring.sweep.ticker import Definition
 from mainspring.testing import ManualNode
@@ -103,13 +104,13 @@ class Life:
             later = await self.submit(*(jobs.quick.options(delay="30s").job(n) for n in range(2)))
             (away,) = await self.submit(jobs.quick.options(delay="5m").job(5), what="away")
             (back,) = await self.submit(jobs.quick.options(delay="5m").job(6), what="back")
-            assert await self._app.store.reprioritise_jobs([later[0].key], 9) == ["pending"]
+            assert await self._app.store.change_jobs([Change(later[0].key, priority=9)]) == ["pending"]
             self.acknowledged("reprioritise", later[0].id)
             assert await away.cancel()
             self.acknowledged("cancel", away.id)
             assert await back.cancel()
             self.acknowledged("cancel", back.id)
-            assert await self._app.store.retry_jobs([back.key]) == ["pending"]
+            assert await self._app.store.change_jobs([Change(back.key, replay=True)]) == ["pending"]
             self.acknowledged("retry", back.id)
             await node.tick()
             await self._schedule()

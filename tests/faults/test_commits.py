@@ -15,7 +15,7 @@ from contract.scene import FAILURE, LEASE_S, START, TABLES, JumpingClock, Scene
 from faults import crash
 from mainspring.core.job import Limit
 from mainspring.core.timer import SECOND
-from mainspring.store.contract import KindRecord, Pick, QueueRecord, Settlement
+from mainspring.store.contract import Change, KindRecord, Pick, QueueRecord, Settlement
 from postgres.proxy import Proxy, When
 from postgres.server import Server
 
@@ -129,7 +129,7 @@ class Verbs:
         await scene.store.cancel_jobs([job])
 
         async def act() -> Any:
-            return await scene.store.retry_jobs([job])
+            return await scene.store.change_jobs([Change(job, replay=True)])
 
         return act
 
@@ -137,7 +137,7 @@ class Verbs:
         job = await scene.submit_one()
 
         async def act() -> Any:
-            return await scene.store.reprioritise_jobs([job], 9)
+            return await scene.store.change_jobs([Change(job, priority=9)])
 
         return act
 

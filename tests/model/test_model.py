@@ -27,7 +27,7 @@ from contract.scene import FAILURE, START, JumpingClock, Scene, make_batch, make
 from mainspring.core.lifecycle import LIVE, State, may
 from mainspring.core.timer import SECOND
 from mainspring.settle.settler import verdict
-from mainspring.store.contract import Pick, Ready
+from mainspring.store.contract import Change, Pick, Ready
 from mainspring.wire import Outcome, OutcomeType
 from model.oracle import Job, Oracle
 
@@ -118,14 +118,14 @@ class StoreAgainstOracle(RuleBasedStateMachine):
         ended = [job for job in self.oracle.jobs.values() if job.finished_at is not None]
         job = ended[which % len(ended)] if ended and which % 4 else self._any_job(which)
         assert job is not None
-        assert self.run(self.store.retry_jobs([job.id])) == [self.oracle.retry(job.id)]
+        assert self.run(self.store.change_jobs([Change(job.id, replay=True)])) == [self.oracle.retry(job.id)]
 
     @precondition(lambda self: self.oracle.jobs)
     @rule(which=some, priority=st.integers(1, 10))
     def reprioritise(self, which: int, priority: int) -> None:
         job = self._any_job(which)
         assert job is not None
-        answer = self.run(self.store.reprioritise_jobs([job.id], priority))
+        answer = self.run(self.store.change_jobs([Change(job.id, priority=priority)]))
         assert answer == [self.oracle.reprioritise(job.id, priority)]
 
     # time

@@ -18,10 +18,10 @@ from mainspring.cli.logs import configure_logs
 from mainspring.cli.options import AppStoreUrl, AsJson
 from mainspring.cli.output import Output, fields, text
 from mainspring.cli.watching import Event, Watcher
-from mainspring.cli.words import count, listed
 from mainspring.cli.worker import Slots, application
 from mainspring.config import DEFAULT_STORE, run_settings
 from mainspring.core.timer import from_micros
+from mainspring.core.words import count, listed
 from mainspring.runtime.loop import new_event_loop
 from mainspring.store.opening import StoreSettings
 from mainspring.store.url import shown_url

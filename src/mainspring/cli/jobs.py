@@ -20,7 +20,7 @@ from mainspring.core.lifecycle import State
 from mainspring.core.options import whole_number
 from mainspring.core.partition import format_id, parse_id
 from mainspring.errors import InvalidError, NotFoundError
-from mainspring.store.contract import JobFilter
+from mainspring.store.contract import UNCHANGED, Change, JobFilter
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -120,7 +120,11 @@ def cancel(jobs: JobIds, store: StoreUrl = None, as_json: AsJson = False) -> Non
 def retry(jobs: JobIds, store: StoreUrl = None, as_json: AsJson = False) -> None:
     """Run failed and cancelled jobs again, from the start."""
     said = {State.PENDING: "will run"}
-    perform(_steer(jobs, store, lambda app, ids: app.store.retry_jobs(ids), said, _not_retried, Output(as_json)))
+
+    def change(app: App, ids: list[bytes]) -> Any:
+        return app.store.change_jobs([Change(id_, replay=True) for id_ in ids])
+
+    perform(_steer(jobs, store, change, said, _not_retried, Output(as_json)))
 
 
 @jobs_app.command()
@@ -135,7 +139,7 @@ def reprioritise(
     said = {State.PENDING: f"has priority {priority}"}
 
     def change(app: App, ids: list[bytes]) -> Any:
-        return app.store.reprioritise_jobs(ids, priority)
+        return app.store.change_jobs([Change(id_, priority=priority) for id_ in ids])
 
     perform(_steer(jobs, store, change, said, _not_moved, Output(as_json)))
 
@@ -145,7 +149,7 @@ def _not_cancelled(answer: str) -> str:
 
 
 def _not_retried(answer: str) -> str:
-    return f"is {answer}: only failed and cancelled jobs can be run again"
+    return f"is {_state(answer)}: only failed and cancelled jobs can be run again"
 
 
 def _not_moved(answer: str) -> str:
@@ -183,4 +187,6 @@ async def _steer(
 
 def _state(answer: str | None) -> str | None:
     """What the document says of the job: None where there is no such job."""
+    if answer == UNCHANGED:
+        return State.PENDING
     return None if answer is None else str(answer)

@@ -6,9 +6,9 @@ from mainspring.app import App
 from mainspring.cli.documents import Document, end_document
 from mainspring.cli.failures import WaitedError
 from mainspring.cli.output import pretty_json
-from mainspring.cli.words import duration, shortened
 from mainspring.core.lifecycle import State
 from mainspring.core.partition import format_id
+from mainspring.core.words import duration, shortened
 from mainspring.errors import JobCancelledError, JobFailedError
 from mainspring.store.contract import Ended
 

@@ -140,7 +140,7 @@ class Dispatcher:
                 self._relist_at_s = 0.0
             self._see((p, b, lane, rank) for p, b, lane, rank in hint.streams if p in self._owned)
             self._see_foreign([stream for stream in hint.streams if stream[0] not in self._owned])
-        elif hint.topic == "queue":
+        elif hint.topic in ("queue", "tenant"):
             self._configured = False
         elif hint.topic == "settled":
             self._released += 1

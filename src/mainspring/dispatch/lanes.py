@@ -88,5 +88,6 @@ class Lanes:
         candidates = (
             (f"queue/{lane.tenant}/{lane.queue}", ""),
             (f"kind/{lane.kind}", f"{lane.tenant}/{lane.limit_key or ''}"),
+            (f"tenant/{lane.tenant}", ""),
         )
         return tuple(limit for limit in candidates if limit[0] in self._rules)

@@ -11,6 +11,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from mainspring.core.job import Resources
 from mainspring.core.schedule import Rule
+from mainspring.core.template import Placeholder
 
 NULL = Raw(b"null")
 
@@ -288,17 +289,6 @@ class BackfillRequest(Request, frozen=True, kw_only=True):
 
 
 # templates
-
-
-class Placeholder(Request, frozen=True, kw_only=True):
-    """A typed hole in a template. Without a default it must be filled in. `choices`, `least` and `most` bound it."""
-
-    type: Literal["text", "integer", "number", "boolean", "time", "object", "list"] = "text"
-    default: Any = UNSET
-    description: str = ""
-    choices: list[Any] | None = None
-    least: float | None = None
-    most: float | None = None
 
 
 class TemplateDefinition(Request, frozen=True, kw_only=True):

@@ -205,13 +205,32 @@ class Audit(Protocol):
 class Verbs(Protocol):
     """All of them, for one tenant (or all) and one actor."""
 
-    jobs: Jobs
-    schedules: Schedules
-    templates: Templates
-    queues: Queues
-    workers: Workers
-    nodes: Nodes
-    system: System
-    keys: Keys
-    tenants: Tenants
-    audit: Audit
+    @property
+    def jobs(self) -> Jobs: ...
+
+    @property
+    def schedules(self) -> Schedules: ...
+
+    @property
+    def templates(self) -> Templates: ...
+
+    @property
+    def queues(self) -> Queues: ...
+
+    @property
+    def workers(self) -> Workers: ...
+
+    @property
+    def nodes(self) -> Nodes: ...
+
+    @property
+    def system(self) -> System: ...
+
+    @property
+    def keys(self) -> Keys: ...
+
+    @property
+    def tenants(self) -> Tenants: ...
+
+    @property
+    def audit(self) -> Audit: ...

@@ -15,6 +15,7 @@ from mainspring.errors import (
     NotFoundError,
     NotRunningError,
 )
+from mainspring.store.contract import Change
 from mainspring.testing import ManualNode
 
 
@@ -187,7 +188,7 @@ async def test_i12_cancel_and_replay() -> None:
         assert not await job.cancel()
         await node.advance("2h")
         assert (await job.status()).state == "cancelled"
-        assert await app.store.retry_jobs([job.key]) == ["pending"]
+        assert await app.store.change_jobs([Change(job.key, replay=True)]) == ["pending"]
         await node.tick()
         assert await job.result() == "done"
 

@@ -12,7 +12,7 @@ from mainspring.dispatch.dispatcher import STEAL_S
 from mainspring.dispatch.matcher import RESERVE_AFTER_S
 from mainspring.errors import SessionEndedError, StoreUnavailableError
 from mainspring.node import Node
-from mainspring.store.contract import Assigned, Hint, Pick, Settlement
+from mainspring.store.contract import Assigned, Change, Hint, Pick, Settlement
 from mainspring.wire import Outcome, OutcomeType, Report
 
 
@@ -144,7 +144,7 @@ async def test_i3_a_job_that_moved_while_it_was_in_the_window_is_handed_out_once
     worker = await floor.worker()
     first, moved = await floor.submit(2)
     assert await worker.jobs(1) == [first]
-    await floor.store.reprioritise_jobs([moved], 10)
+    await floor.store.change_jobs([Change(moved, priority=10)])
     assert await worker.jobs() == [moved]
     floor.check()
     assert await floor.store.find_session(moved) == worker.session
@@ -364,12 +364,13 @@ async def test_i12_a_running_job_is_told_to_stop_and_one_not_yet_pulled_ends_at_
 
 
 async def test_i6_a_late_outcome_is_answered_as_rejected(floor: Floor) -> None:
-    worker = await floor.worker()
+    worker, other = await floor.worker(), await floor.worker()
     await floor.submit_one()
     (assignment,) = await worker.pull()
+    await floor.node.desk.return_unseen(other.session, [(assignment.job, 1)])
+    assert await other.complete(assignment) == [assignment.job]
     assert await worker.complete(assignment) == []
-    assert await worker.complete(assignment) == [assignment.job]
-    assert floor.node.gauges.rejected == 1
+    assert floor.node.gauges.rejected == 2
 
 
 async def test_attempts_that_outlive_a_report_are_marked_running(floor: Floor) -> None:

@@ -22,7 +22,7 @@ class Source:
 
     def put(self, stream: Stream, rank: int) -> Ready:
         self.made += 1
-        ready = Ready(rank, self.made.to_bytes(16, "big"), 0)
+        ready = Ready(rank, self.made.to_bytes(16, "big"), 0, stream[2])
         self.rows.setdefault(stream, []).append(ready)
         self.rows[stream].sort(key=key_of)
         return ready
@@ -288,5 +288,5 @@ def test_an_empty_stream_leaves_the_window() -> None:
     quench(window, source)
     assert window.streams == {}
     assert window.choose(5, anybody) == []
-    window.fill((0, 1, 0), [Ready(1, b"x", 0)], 8)  # an answer that comes after its stream was closed
+    window.fill((0, 1, 0), [Ready(1, b"x", 0, 0)], 8)  # an answer that comes after its stream was closed
     assert window.choose(5, anybody) == []

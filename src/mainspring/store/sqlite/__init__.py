@@ -22,7 +22,9 @@ from mainspring.runtime.clock import Clock, SystemClock
 from mainspring.store.contract import (
     Assigned,
     AttemptFailure,
+    Change,
     Ended,
+    EndedJob,
     Firing,
     Hint,
     Inserted,
@@ -40,16 +42,32 @@ from mainspring.store.contract import (
     Settlement,
     Spec,
     Stream,
+    Tally,
 )
 from mainspring.store.owner import Owner
-from mainspring.store.sqlite import attempts, catalog, dispatch, jobs, schedules, sessions, timers
+from mainspring.store.service import AuditEntry, KeyRecord, TemplateRecord, TenantRecord
+from mainspring.store.sqlite import (
+    attempts,
+    audit,
+    catalog,
+    changes,
+    dispatch,
+    history,
+    jobs,
+    keys,
+    schedules,
+    sessions,
+    templates,
+    tenants,
+    timers,
+)
 from mainspring.store.sqlite.database import connect, mapped_errors, migrate, refuse_network_filesystem
 from mainspring.store.sqlite.hub import Hub
 from mainspring.store.sqlite.refusals import refusal
 from mainspring.store.sqlite.transaction import SqliteTransaction, Transactions
 from mainspring.store.sqlite.turnstile import Turnstile
 from mainspring.store.sqlite.writer import Tx, Writer
-from mainspring.wire import WorkerInfo
+from mainspring.wire import Progress, WorkerInfo
 
 T = TypeVar("T")
 
@@ -147,14 +165,20 @@ class SqliteStore:
     async def cancel_jobs(self, ids: Sequence[bytes]) -> list[str | None]:
         return await self._write(jobs.cancel_jobs, ids)
 
-    async def retry_jobs(self, ids: Sequence[bytes]) -> list[str | None]:
-        return await self._write(jobs.retry_jobs, ids)
+    async def change_jobs(self, wanted: Sequence[Change]) -> list[str | None]:
+        return await self._write(changes.change_jobs, wanted)
 
-    async def reprioritise_jobs(self, ids: Sequence[bytes], priority: int) -> list[str | None]:
-        return await self._write(jobs.reprioritise_jobs, ids, priority)
+    async def count_jobs(self, tenant: str | None = None) -> dict[tuple[str, str], int]:
+        return await self._list(history.count_jobs, tenant)
 
-    async def count_jobs(self) -> dict[tuple[str, str], int]:
-        return await self._list(jobs.count_jobs)
+    async def list_ended(self, tenants: Sequence[str], since: Micros, limit: int) -> list[EndedJob]:
+        return await self._list(history.list_ended, tenants, since, limit)
+
+    async def tally_ended(self, tenant: str, since: Micros, until: Micros, step: Micros) -> list[Tally]:
+        return await self._list(history.tally_ended, tenant, since, until, step)
+
+    async def read_progress(self, ids: Sequence[bytes]) -> list[Progress | None]:
+        return self._read(attempts.read_progress, ids)
 
     # timers
 
@@ -174,6 +198,10 @@ class SqliteStore:
 
     async def assign_jobs(self, picks: Sequence[Pick]) -> list[Assigned]:
         answers, specs = await self._write(dispatch.assign_jobs, picks)
+        for answer in answers:
+            for job in answer.won:
+                if job.attempt:
+                    self._specs.pop(job.job, None)  # of an attempt before; arguments may be others since
         self._specs.update(specs)
         return answers
 
@@ -190,8 +218,8 @@ class SqliteStore:
     async def settle_attempts(self, session: bytes, settlements: Sequence[Settlement]) -> list[bool]:
         return await self._write(attempts.settle_attempts, session, settlements)
 
-    async def mark_running(self, running: Sequence[tuple[bytes, int]]) -> None:
-        await self._write(attempts.mark_running, running)
+    async def mark_running(self, running: Sequence[tuple[bytes, int]], progress: Sequence[Progress] = ()) -> None:
+        await self._write(attempts.mark_running, running, progress)
 
     async def rescue_attempts(self, limit: int) -> int:
         return await self._write(attempts.rescue_attempts, limit)
@@ -201,8 +229,8 @@ class SqliteStore:
 
     # sessions
 
-    async def insert_node(self, node: bytes, name: str, lease_s: float) -> None:
-        await self._write(sessions.insert_node, node, name, lease_s)
+    async def insert_node(self, node: bytes, name: str, lease_s: float, url: str | None = None) -> None:
+        await self._write(sessions.insert_node, node, name, lease_s, url)
 
     def renew_lease(self, node: bytes, lease_s: float, done: Callable[[bool], None]) -> None:
         def answer(renewed: bool | None, error: BaseException | None) -> None:
@@ -225,8 +253,13 @@ class SqliteStore:
     async def list_nodes(self) -> list[NodeRecord]:
         return self._read(sessions.list_nodes)
 
-    async def insert_session(self, session: bytes, node: bytes, name: str, info: WorkerInfo | None = None) -> None:
-        await self._write(sessions.insert_session, session, node, name, info)
+    async def insert_session(
+        self, session: bytes, node: bytes, name: str, info: WorkerInfo | None = None, tenant: str | None = None
+    ) -> None:
+        await self._write(sessions.insert_session, session, node, name, info, tenant)
+
+    async def read_sessions(self, ids: Sequence[bytes]) -> list[SessionRecord | None]:
+        return self._read(sessions.read_sessions, ids)
 
     async def list_sessions(self) -> list[SessionRecord]:
         return self._read(sessions.list_sessions)
@@ -282,6 +315,59 @@ class SqliteStore:
 
     async def list_missed(self, schedule: str, limit: int) -> list[MissedRecord]:
         return self._read(schedules.list_missed, schedule, limit)
+
+    # tenants
+
+    async def put_tenants(self, puts: Sequence[TenantRecord]) -> list[bool]:
+        return await self._write(tenants.put_tenants, puts)
+
+    async def list_tenants(self) -> list[TenantRecord]:
+        return self._read(tenants.list_tenants)
+
+    async def erase_tenant(self, name: str, limit: int) -> int:
+        return await self._write(tenants.erase_tenant, name, limit)
+
+    async def count_waiting(self) -> dict[int, int]:
+        return await self._list(history.count_waiting)
+
+    # keys
+
+    async def insert_keys(self, new: Sequence[KeyRecord], *, spend: str | None = None) -> bool:
+        return await self._write(keys.insert_keys, new, spend)
+
+    async def read_keys(self, ids: Sequence[str]) -> list[KeyRecord | None]:
+        return self._read(keys.read_keys, ids)
+
+    async def list_keys(self, tenant: str | None = None) -> list[KeyRecord]:
+        return self._read(keys.list_keys, tenant)
+
+    async def revoke_keys(self, ids: Sequence[str]) -> int:
+        return await self._write(keys.revoke_keys, ids)
+
+    # templates
+
+    async def put_templates(self, records: Sequence[TemplateRecord]) -> list[bool]:
+        return await self._write(templates.put_templates, records)
+
+    async def list_templates(self, tenant: str) -> list[TemplateRecord]:
+        return self._read(templates.list_templates, tenant)
+
+    async def list_template_versions(self, tenant: str, name: str) -> list[TemplateRecord]:
+        return self._read(templates.list_template_versions, tenant, name)
+
+    async def set_template(self, tenant: str, name: str, *, current: int, shared_with: tuple[str, ...]) -> bool:
+        return await self._write(templates.set_template, tenant, name, current, shared_with)
+
+    async def delete_template(self, tenant: str, name: str) -> bool:
+        return await self._write(templates.delete_template, tenant, name)
+
+    # audit
+
+    async def append_audit(self, contents: Sequence[tuple[str, bytes]]) -> None:
+        await self._write(audit.append_audit, contents)
+
+    async def list_audit(self, tenant: str, *, after: int, limit: int) -> list[AuditEntry]:
+        return await self._list(audit.list_audit, tenant, after, limit)
 
 
 def _apply(operation: Callable[..., T], arguments: tuple[Any, ...], tx: Tx) -> T:

@@ -8,6 +8,7 @@ from mainspring.store.rows import count_settled, ending_of
 from mainspring.store.sqlite.database import Q, Reader
 from mainspring.store.sqlite.jobs import Array, array, end_row, read_row, requeue, unlock
 from mainspring.store.sqlite.writer import Tx
+from mainspring.wire import Progress
 
 
 def settle_attempts(tx: Tx, session: bytes, settlements: Sequence[Settlement]) -> list[bool]:
@@ -55,11 +56,13 @@ def _current(tx: Tx, session: bytes, completed: list[Settlement]) -> list[Settle
 
 def _release(tx: Tx, ids: Array, *, ended: bool) -> None:
     """What goes with a live row, and with a job that has ended. Mostly nothing: one look tells."""
-    held, cancel, active, edge = tx.execute(Q["companions"]).fetchone()
+    held, cancel, progress, active, edge = tx.execute(Q["companions"]).fetchone()
     if held:
         tx.execute(Q["release_jobs"], (ids,))
     if cancel:
         tx.execute(Q["release_cancels"], (ids,))
+    if progress:
+        tx.execute(Q["release_progress"], (ids,))
     if ended and active:
         tx.execute(Q["release_active"], (ids,))
     if ended and edge:
@@ -90,8 +93,15 @@ def _settle(tx: Tx, session: bytes, settlement: Settlement) -> bool:
     return True
 
 
-def mark_running(tx: Tx, attempts: Sequence[tuple[bytes, int]]) -> None:
+def mark_running(tx: Tx, attempts: Sequence[tuple[bytes, int]], progress: Sequence[Progress]) -> None:
     tx.connection.executemany(Q["mark_running"], attempts)
+    said = [(p.job, p.attempt, p.percent, p.message, tx.now) for p in progress]
+    tx.connection.executemany(Q["put_progress"], said)
+
+
+def read_progress(connection: Reader, ids: Sequence[bytes]) -> list[Progress | None]:
+    found = {row[0]: Progress(*row) for row in connection.execute(Q["read_progress"], (array(ids),))}
+    return [found.get(id_) for id_ in ids]
 
 
 def rescue_attempts(tx: Tx, limit: int) -> int:

@@ -22,11 +22,11 @@ def read_lanes(connection: Reader, numbers: Sequence[int]) -> dict[int, Lane]:
 
 def put_queue(tx: Tx, queue: QueueRecord) -> None:
     tx.execute(Q["put_queue"], (queue.tenant, queue.name, int(queue.paused)))
-    _put_limit(tx, f"queue/{queue.tenant}/{queue.name}", queue.limit)
+    put_limit(tx, f"queue/{queue.tenant}/{queue.name}", queue.limit)
     tx.topics.add("queue")
 
 
-def _put_limit(tx: Tx, name: str, limit: Limit | None) -> None:
+def put_limit(tx: Tx, name: str, limit: Limit | None) -> None:
     if limit is None or limit == Limit():
         tx.execute(Q["delete_limit"], (name,))
     else:
@@ -44,7 +44,7 @@ def list_queues(connection: Reader) -> list[QueueRecord]:
 def put_kinds(tx: Tx, kinds: Sequence[KindRecord], limits: dict[str, Limit]) -> None:
     for kind in kinds:
         tx.execute(Q["put_kind"], (kind.name, kind.defaults))
-        _put_limit(tx, f"kind/{kind.name}", limits.get(kind.name))
+        put_limit(tx, f"kind/{kind.name}", limits.get(kind.name))
     tx.topics.add("queue")
 
 

@@ -14,6 +14,8 @@ from mainspring.store.sqlite.writer import Tx
 
 _FIRST = (-(1 << 63), b"")
 
+Able = tuple[bytes, int, int]  # job, attempt, lane
+
 
 def list_streams(connection: Reader, partitions: Sequence[int]) -> list[tuple[int, int, int, Micros]]:
     streams = []
@@ -91,46 +93,49 @@ def _assign_limited(tx: Tx, pick: Pick) -> Assigned:
     return Assigned(answer.won, answer.lost, pick.jobs[free:], until)
 
 
-def _answer(jobs: list[Ready], able: set[tuple[bytes, int]]) -> Assigned:
+def _answer(jobs: list[Ready], able: set[Able]) -> Assigned:
     """What can be won is won once, however often it was picked."""
     won: list[Ready] = []
     lost: list[Ready] = []
     for job in jobs:
-        key = (job.job, job.attempt)
+        key = (job.job, job.attempt, job.lane)
         (won if key in able else lost).append(job)
         able.discard(key)
     return Assigned(won, lost)
 
 
-def _assignable(tx: Tx, jobs: list[Ready]) -> set[tuple[bytes, int]]:
-    """The jobs that are still pending and ready with the attempt that was read."""
-    able: set[tuple[bytes, int]] = set()
-    for attempt, ids in _by_attempt(jobs).items():
-        rows = tx.execute(Q["assignable_jobs"], (array(ids), attempt, tx.partitions, EVERY_BYTE))
-        able.update((row[0], attempt) for row in rows)
+def _assignable(tx: Tx, jobs: list[Ready]) -> set[Able]:
+    """The jobs that are still pending and ready with the attempt that was read, and their lanes."""
+    able: set[Able] = set()
+    for attempt, group in _by_attempt(jobs).items():
+        ids = array(job.job for job in group)
+        rows = tx.execute(Q["assignable_jobs"], (ids, attempt, tx.partitions, EVERY_BYTE))
+        able.update((job, attempt, lane) for job, lane in rows)
     return able
 
 
 def _write(tx: Tx, picks: list[Pick]) -> bool:
-    """pending -> assigned for all jobs of all picks; False, with some written, if one of them was not pending and ready."""
-    for attempt, ids in _by_attempt(job for pick in picks for job in pick.jobs).items():
-        bound = array(ids)
+    """pending -> assigned for all jobs of all picks; False, with some written, if one of them was not as it was read."""
+    for attempt, jobs in _by_attempt(job for pick in picks for job in pick.jobs).items():
+        bound = array(job.job for job in jobs)
         tx.execute(Q["assign_jobs"], (bound, tx.now, attempt))
-        if tx.connection.changes() != len(ids):
+        if tx.connection.changes() != len(jobs):
             return False
         tx.execute(Q["assigned_ready"], (bound, tx.partitions, EVERY_BYTE))
-        if tx.connection.changes() != len(ids):
+        if tx.connection.changes() != len(jobs):
+            return False
+        if tx.execute(Q["assigned_lanes"], (bound,)).get != ",".join(str(job.lane) for job in jobs):
             return False
     for pick in picks:
-        for attempt, ids in _by_attempt(pick.jobs).items():
-            tx.execute(Q["insert_live"], (array(ids), pick.session, attempt + 1))
+        for attempt, jobs in _by_attempt(pick.jobs).items():
+            tx.execute(Q["insert_live"], (array(job.job for job in jobs), pick.session, attempt + 1))
     return True
 
 
-def _by_attempt(jobs: Iterable[Ready]) -> dict[int, list[bytes]]:
-    groups: dict[int, list[bytes]] = {}
+def _by_attempt(jobs: Iterable[Ready]) -> dict[int, list[Ready]]:
+    groups: dict[int, list[Ready]] = {}
     for job in jobs:
-        groups.setdefault(job.attempt, []).append(job.job)
+        groups.setdefault(job.attempt, []).append(job)
     return groups
 
 

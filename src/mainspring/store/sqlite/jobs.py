@@ -1,4 +1,4 @@
-"""Jobs: insert, read, cancel, replay, reprioritise (see `store.contract.Jobs`)."""
+"""Jobs: insert, read, cancel (see `store.contract.Jobs`; what else changes them is in `changes`, what counts them in `history`)."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from mainspring.core.lifecycle import ENDED, LIVE, WAITING, Reason, State
 from mainspring.core.partition import partition_of
 from mainspring.core.timer import Micros
 from mainspring.store.contract import AttemptFailure, Ended, Inserted, JobFilter
-from mainspring.store.rows import Row, band_for, rank_for, record_of, row_of
+from mainspring.store.rows import Row, rank_for, record_of, row_of, wait_from
 from mainspring.store.sqlite.database import Q, Reader
 from mainspring.store.sqlite.writer import Tx
 from mainspring.wire import Failure
@@ -226,55 +226,25 @@ def end_row(tx: Tx, job: bytes, row: Row, state: str, reason: str | None) -> Non
 
 
 def requeue(tx: Tx, job: bytes, row: Row, due_at: Micros) -> None:
-    """Pending again, in `timer` or `ready`; `row` carries counters and priority as they shall be, and the state it is in."""
-    band = band_for(row.priority, row.options)
-    rank = rank_for(due_at, row.priority, row.options)
-    key = (job, due_at, rank, row.failures, row.losses, row.priority, band, row.state, row.attempt)
+    """Pending again, in `timer` or `ready`; `row` carries counters as they shall be, and the state it is in."""
+    wait_from(row, due_at)
+    put_waiting(tx, job, row)
+
+
+def put_waiting(tx: Tx, job: bytes, row: Row) -> None:
+    """Pending, as the row says, in the state it is in."""
+    key = (job, row.due_at, row.rank, row.failures, row.losses, row.priority, row.band, row.state, row.attempt)
     tx.execute(Q["requeue_job"], key)
     partition = partition_of(job, tx.partitions)
-    if due_at > tx.now:
-        tx.execute(Q["put_timer"], (partition, due_at, job, band, row.lane, rank, row.attempt))
-        tx.due(due_at)
+    if row.due_at > tx.now:
+        tx.execute(Q["put_timer"], (partition, row.due_at, job, row.band, row.lane, row.rank, row.attempt))
+        tx.due(row.due_at)
     else:
-        tx.execute(Q["put_ready"], (partition, band, row.lane, rank, job, row.attempt))
-        tx.ready(partition, band, row.lane, rank)
-
-
-def retry_jobs(tx: Tx, ids: Sequence[bytes]) -> list[str | None]:
-    return [_replay(tx, id_) for id_ in ids]
-
-
-def _replay(tx: Tx, job: bytes) -> str | None:
-    row = read_row(tx, job)
-    if row is None or row.state not in (State.FAILED, State.CANCELLED):
-        return None if row is None else row.state
-    tx.execute(Q["delete_finished"], (row.tenant, row.state, row.finished_at, job))
-    row.failures = row.losses = 0
-    requeue(tx, job, row, tx.now)
-    if row.options.schedule is not None:
-        tx.execute(Q["insert_active"], (job, row.options.schedule))
-    return State.PENDING
-
-
-def reprioritise_jobs(tx: Tx, ids: Sequence[bytes], priority: int) -> list[str | None]:
-    return [_reprioritise(tx, id_, priority) for id_ in ids]
-
-
-def _reprioritise(tx: Tx, job: bytes, priority: int) -> str | None:
-    row = read_row(tx, job)
-    if row is None or row.state != State.PENDING:
-        return None if row is None else row.state
-    drop_waiting(tx, job, row)
-    row.priority = priority
-    requeue(tx, job, row, row.due_at)
-    return State.PENDING
+        tx.execute(Q["put_ready"], (partition, row.band, row.lane, row.rank, job, row.attempt))
+        tx.ready(partition, row.band, row.lane, row.rank)
 
 
 def cancel_active(tx: Tx, schedule: str) -> None:
     """The newer occurrence replaces what its schedule still has going."""
     for (job,) in tx.execute(Q["active_jobs"], (schedule,)).fetchall():
         _cancel(tx, job, Reason.OVERLAP)
-
-
-def count_jobs(connection: Reader) -> dict[tuple[str, str], int]:
-    return {(queue, state): count for queue, state, count in connection.execute(Q["count_jobs"])}

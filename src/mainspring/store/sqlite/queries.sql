@@ -92,7 +92,28 @@ select attempt, at, reason, type, message, traceback from failure where job = ? 
 select reason, type, message, traceback from failure where job = ? order by attempt desc limit 1
 
 -- name: count_jobs
-select queue, state, count(*) from job group by queue, state
+select queue, state, count(*) from job where ?1 is null or tenant = ?1 group by queue, state
+
+-- name: list_ended
+-- The jobs of one tenant and one ended state, earliest end first.
+select f.job, j.tenant, j.queue, j.kind, j.state, j.reason, j.attempt, f.finished_at
+from finished f join job j on j.id = f.job
+where f.tenant = ?1 and f.state = ?2 and f.finished_at >= ?3 order by f.finished_at, f.job limit ?4
+
+-- name: tally_ended
+-- One state's jobs, by kind, period and bin of their running time. A clock that was set back makes no time negative.
+select j.kind, f.state, ?3 + (f.finished_at - ?3) / ?5 * ?5,
+  case when j.started_at is null then -1 else cast(floor(4 * log2(max(f.finished_at - j.started_at, 1))) as integer) end,
+  count(*), coalesce(sum(max(j.started_at - j.due_at, 0)), 0), coalesce(sum(max(f.finished_at - j.started_at, 0)), 0)
+from finished f join job j on j.id = f.job
+where f.tenant = ?1 and f.state = ?2 and f.finished_at >= ?3 and f.finished_at < ?4
+group by 1, 2, 3, 4
+
+-- name: read_progress
+-- Of attempts that are live: code of schema 2 leaves what was said before.
+select p.job, p.attempt, p.percent, p.message, p.at from progress p
+join job j on j.id = p.job and j.attempt = p.attempt and j.state in ('assigned', 'running')
+where p.job in (select value from carray(?1))
 
 -- name: read_row
 -- What a change of one job is decided by.
@@ -107,6 +128,13 @@ update job set state = ?2, finished_at = ?3, reason = ?4, failures = ?5, losses 
 update job set state = 'pending', due_at = ?2, rank = ?3, failures = ?4, losses = ?5, priority = ?6, band = ?7, cancelling = 0,
   finished_at = null, reason = null
 where id = ?1 and state = ?8 and attempt = ?9
+
+-- name: move_job
+-- To another lane, which names its queue and kind.
+update job set lane = ?2, queue = ?3, kind = ?4 where id = ?1
+
+-- name: change_spec
+update spec set arguments = coalesce(?2, arguments), options = coalesce(?3, options) where job = ?1
 
 -- name: request_cancel
 update job set cancelling = 1 where id = ?
@@ -170,7 +198,7 @@ select band, lane, rank from ready where partition = ?1 order by band, lane, ran
 select band, lane, rank from ready where partition = ?1 and (band, lane) > (?2, ?3) order by band, lane, rank limit 1
 
 -- name: read_ready
-select rank, job, attempt from ready where partition = ? and band = ? and lane = ? and (rank, job) > (?, ?) order by rank, job limit ?
+select rank, job, attempt, lane from ready where partition = ? and band = ? and lane = ? and (rank, job) > (?, ?) order by rank, job limit ?
 
 -- name: open_sessions
 select id from session where ended_at is null and id in (select value from carray(?1))
@@ -179,9 +207,13 @@ select id from session where ended_at is null and id in (select value from carra
 update job set state = 'assigned', attempt = attempt + 1, started_at = ?2
 where id in (select value from carray(?1)) and state = 'pending' and attempt = ?3
 
+-- name: assigned_lanes
+-- Of many jobs as one text, in the order of the array.
+select group_concat(j.lane) from carray(?1) c cross join job j on j.id = c.value
+
 -- name: assignable_jobs
 -- Pending and in `ready`: a job that was moved to a later time since it was read is not.
-select id from job j where id in (select value from carray(?1)) and state = 'pending' and attempt = ?2 and exists (
+select id, lane from job j where id in (select value from carray(?1)) and state = 'pending' and attempt = ?2 and exists (
   select 1 from ready r
   where r.partition = (((instr(?4, substr(j.id, 7, 1)) - 1 & 15) << 8) + instr(?4, substr(j.id, 8, 1)) - 1) * ?3 / 4096
     and r.band = j.band and r.lane = j.lane and r.rank = j.rank and r.job = j.id)
@@ -222,7 +254,8 @@ delete from live where session = ?2 and attempt = ?3 and job in (select value fr
 
 -- name: companions
 -- Which of the small tables that go with a live job have rows at all.
-select exists (select 1 from held), exists (select 1 from cancel), exists (select 1 from active), exists (select 1 from edge)
+select exists (select 1 from held), exists (select 1 from cancel), exists (select 1 from progress),
+  exists (select 1 from active), exists (select 1 from edge)
 
 -- name: release_jobs
 delete from held where job in (select value from carray(?1))
@@ -233,11 +266,18 @@ delete from active where job in (select value from carray(?1))
 -- name: release_cancels
 delete from cancel where job in (select value from carray(?1))
 
+-- name: release_progress
+delete from progress where job in (select value from carray(?1))
+
 -- name: insert_failure
 insert or replace into failure (job, attempt, at, reason, type, message, traceback) values (?, ?, ?, ?, ?, ?, ?)
 
 -- name: mark_running
 update job set state = 'running' where id = ? and attempt = ? and state = 'assigned'
+
+-- name: put_progress
+insert or replace into progress (job, attempt, percent, message, at)
+select id, attempt, ?3, ?4, ?5 from job where id = ?1 and attempt = ?2 and state in ('assigned', 'running')
 
 -- name: lost_attempts
 select l.session, l.job, l.attempt from session s join live l on l.session = s.id where s.ended_at is not null limit ?
@@ -246,7 +286,7 @@ select l.session, l.job, l.attempt from session s join live l on l.session = s.i
 select job from cancel where session = ?
 
 -- name: insert_node
-insert into node (id, name, started_at, lease_until) values (?, ?, ?, ?)
+insert into node (id, name, started_at, lease_until, url) values (?, ?, ?, ?, ?)
 
 -- name: renew_lease
 update node set lease_until = ? where id = ? and ended_at is null
@@ -261,7 +301,7 @@ update session set ended_at = ? where node = ? and ended_at is null
 update partition set node = null where node = ?
 
 -- name: list_nodes
-select id, name, started_at, lease_until, capacity, draining, (select count(*) from partition p where p.node = n.id)
+select id, name, started_at, lease_until, capacity, draining, (select count(*) from partition p where p.node = n.id), url
 from node n where ended_at is null order by started_at, id
 
 -- name: set_capacity
@@ -280,11 +320,14 @@ update partition set node = ?2 where number = ?1
 insert into partition (number) values (?)
 
 -- name: insert_session
-insert into session (id, node, name, info, started_at) select ?, id, ?, ?, ? from node where id = ? and ended_at is null
+insert into session (id, node, name, info, started_at, tenant) select ?, id, ?, ?, ?, ? from node where id = ? and ended_at is null
 
 -- name: list_sessions
-select s.id, s.node, s.name, s.started_at, s.info, (select count(*) from live where live.session = s.id)
+select s.id, s.node, s.name, s.started_at, s.info, (select count(*) from live where live.session = s.id), s.tenant
 from session s where s.ended_at is null order by s.started_at, s.id
+
+-- name: read_sessions
+select id, node, name, started_at, info, 0, tenant from session where ended_at is null and id in (select value from carray(?1))
 
 -- name: find_session
 -- A step per session, not per live job.
@@ -303,6 +346,11 @@ delete from session where ended_at < ?1 and not exists (select 1 from live where
 
 -- name: forget_nodes
 delete from node where ended_at < ?1 and not exists (select 1 from session where session.node = node.id)
+
+-- name: forget_progress
+-- What code of schema 2 has left behind.
+delete from progress where not exists (
+  select 1 from job j where j.id = progress.job and j.attempt = progress.attempt and j.state in ('assigned', 'running'))
 
 -- name: read_lanes
 select number, definition from lane where number in (select value from carray(?1))
@@ -441,3 +489,144 @@ delete from occurrence where job in (select value from carray(?1))
 
 -- name: prune_missed
 delete from missed where last_at < ?1
+
+-- name: put_tenant
+-- Changes nothing about one that has been erased.
+insert into tenant (name, quota, created_at) values (?1, ?2, ?3)
+on conflict (name) do update set quota = excluded.quota where erased_at is null
+
+-- name: list_tenants
+select name, quota, created_at, erased_at from tenant order by name
+
+-- name: count_waiting
+select lane, count(*) from (select lane from timer union all select lane from ready) group by lane
+
+-- name: mark_erased
+insert into tenant (name, quota, created_at, erased_at) values (?1, ?2, ?3, ?3)
+on conflict (name) do update set quota = excluded.quota, erased_at = excluded.erased_at where erased_at is null
+
+-- name: ended_jobs_of
+-- The jobs of a tenant that are found without looking at those of others.
+select job from finished where tenant = ?1 limit ?2
+
+-- name: other_jobs_of
+-- A step per job of the store: no table has the waiting and live jobs of one tenant.
+select id from job where tenant = ?1 limit ?2
+
+-- name: erase_live
+delete from live where (session, job) in (
+  select l.session, l.job from session s join live l on l.session = s.id and l.job in (select value from carray(?1)))
+
+-- name: erase_finished
+delete from finished where (tenant, state, finished_at, job) in (
+  select tenant, state, finished_at, id from job where id in (select value from carray(?1)) and finished_at is not null)
+
+-- name: erase_timer
+delete from timer where (partition, due_at, job) in (
+  select (((instr(?3, substr(id, 7, 1)) - 1 & 15) << 8) + instr(?3, substr(id, 8, 1)) - 1) * ?2 / 4096, due_at, id
+  from job where id in (select value from carray(?1)) and state = 'pending')
+
+-- name: erase_children
+delete from edge where child in (select value from carray(?1))
+
+-- name: erase_schedules
+delete from schedule where tenant = ?1
+
+-- name: erase_missed
+-- ?2 and ?3 hold between them every name that begins with the tenant and a slash.
+delete from missed where schedule > ?2 and schedule < ?3
+
+-- name: erase_occurrences
+delete from occurrence where schedule > ?2 and schedule < ?3
+
+-- name: erase_claims
+delete from claim where tenant = ?1
+
+-- name: erase_queues
+delete from queue where tenant = ?1
+
+-- name: erase_limits
+delete from limit_rule where name = 'tenant/' || ?1 or (name > 'queue/' || ?2 and name < 'queue/' || ?3)
+
+-- name: erase_limit_states
+delete from limit_state where name = 'tenant/' || ?1 or (name > 'queue/' || ?2 and name < 'queue/' || ?3) or (key >= ?2 and key < ?3)
+
+-- name: erase_lanes
+delete from lane where definition ->> '$.tenant' = ?1
+
+-- name: erase_sessions
+delete from session where tenant = ?1
+
+-- name: erase_templates
+delete from template where tenant = ?1
+
+-- name: erase_template_versions
+delete from template_version where tenant = ?1
+
+-- name: erase_shares
+-- Out of the lists of others.
+update template set shared_with = (select json_group_array(value) from json_each(shared_with) where value <> ?1)
+where exists (select 1 from json_each(shared_with) where value = ?1)
+
+-- name: erase_keys
+delete from access_key where tenant = ?1
+
+-- name: erase_audit
+update audit set content = null where tenant = ?1 and content is not null
+
+-- name: insert_key
+insert into access_key (id, digest, name, role, tenant, created_at, created_by, requests_per_s, expires_at, revoked_at)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: spend_key
+update access_key set revoked_at = ?2 where id = ?1 and revoked_at is null and (expires_at is null or expires_at > ?2)
+
+-- name: revoke_key
+update access_key set revoked_at = ?2 where id = ?1 and revoked_at is null
+
+-- name: read_key
+select id, digest, name, role, tenant, created_at, created_by, requests_per_s, expires_at, revoked_at from access_key where id = ?
+
+-- name: list_keys
+select id, digest, name, role, tenant, created_at, created_by, requests_per_s, expires_at, revoked_at from access_key
+where ?1 is null or tenant = ?1 order by created_at, id
+
+-- name: last_template_version
+select max(version) from template_version where tenant = ? and name = ?
+
+-- name: insert_template_version
+insert into template_version (tenant, name, version, definition, created_at, created_by) values (?, ?, ?, ?, ?, ?)
+
+-- name: put_template
+insert into template (tenant, name, current, shared_with) values (?, ?, ?, ?)
+on conflict (tenant, name) do update set current = excluded.current
+
+-- name: set_template
+update template set current = ?3, shared_with = ?4 where tenant = ?1 and name = ?2
+  and exists (select 1 from template_version where tenant = ?1 and name = ?2 and version = ?3)
+
+-- name: list_templates
+select t.tenant, t.name, v.version, v.definition, v.created_at, v.created_by, t.current, t.shared_with
+from template t join template_version v on v.tenant = t.tenant and v.name = t.name and v.version = t.current
+where t.tenant = ?1 or exists (select 1 from json_each(t.shared_with) where value in (?1, ?2))
+order by t.tenant, t.name
+
+-- name: list_template_versions
+select t.tenant, t.name, v.version, v.definition, v.created_at, v.created_by, t.current, t.shared_with
+from template t join template_version v on v.tenant = t.tenant and v.name = t.name
+where t.tenant = ?1 and t.name = ?2 order by v.version desc
+
+-- name: delete_template
+delete from template where tenant = ? and name = ?
+
+-- name: delete_template_versions
+delete from template_version where tenant = ? and name = ?
+
+-- name: last_audit
+select number, hash from audit where tenant = ? order by number desc limit 1
+
+-- name: insert_audit
+insert into audit (tenant, number, at, content, digest, hash) values (?, ?, ?, ?, ?, ?)
+
+-- name: list_audit
+select tenant, number, at, content, digest, hash from audit where tenant = ?1 and number > ?2 order by number limit ?3

@@ -9,14 +9,15 @@ from mainspring.core.timer import Micros, seconds
 from mainspring.errors import StoreError
 from mainspring.store.contract import NodeRecord, SessionRecord
 from mainspring.store.sqlite.database import Q, Reader
+from mainspring.store.sqlite.jobs import array
 from mainspring.store.sqlite.writer import Tx
 from mainspring.wire import WorkerInfo
 
 _decode_info = json.Decoder(WorkerInfo).decode
 
 
-def insert_node(tx: Tx, node: bytes, name: str, lease_s: float) -> None:
-    tx.execute(Q["insert_node"], (node, name, tx.now, tx.now + seconds(lease_s)))
+def insert_node(tx: Tx, node: bytes, name: str, lease_s: float, url: str | None) -> None:
+    tx.execute(Q["insert_node"], (node, name, tx.now, tx.now + seconds(lease_s), url))
     tx.topics.add("node")
 
 
@@ -55,8 +56,8 @@ def claim_partitions(tx: Tx, node: bytes, capacity: int) -> list[int]:
 def list_nodes(connection: Reader) -> list[NodeRecord]:
     rows = connection.execute(Q["list_nodes"])
     return [
-        NodeRecord(id_, name, started_at, lease_until, capacity, bool(draining), partitions)
-        for id_, name, started_at, lease_until, capacity, draining, partitions in rows
+        NodeRecord(id_, name, started_at, lease_until, capacity, bool(draining), partitions, url)
+        for id_, name, started_at, lease_until, capacity, draining, partitions, url in rows
     ]
 
 
@@ -70,19 +71,27 @@ def drain_nodes(tx: Tx, nodes: Sequence[bytes]) -> int:
     return drained
 
 
-def insert_session(tx: Tx, session: bytes, node: bytes, name: str, info: WorkerInfo | None) -> None:
+def insert_session(tx: Tx, session: bytes, node: bytes, name: str, info: WorkerInfo | None, tenant: str | None) -> None:
     said = None if info is None else json.encode(info)
-    tx.execute(Q["insert_session"], (session, name, said, tx.now, node))
+    tx.execute(Q["insert_session"], (session, name, said, tx.now, tenant, node))
     if tx.connection.changes() != 1:
         raise StoreError("the node of this worker has ended: register again")
 
 
 def list_sessions(connection: Reader) -> list[SessionRecord]:
-    rows = connection.execute(Q["list_sessions"])
-    return [
-        SessionRecord(id_, node, name, started_at, None if info is None else _decode_info(info), live)
-        for id_, node, name, started_at, info, live in rows
-    ]
+    return [_session(*row) for row in connection.execute(Q["list_sessions"])]
+
+
+def read_sessions(connection: Reader, ids: Sequence[bytes]) -> list[SessionRecord | None]:
+    found = {row[0]: _session(*row) for row in connection.execute(Q["read_sessions"], (array(ids),))}
+    return [found.get(id_) for id_ in ids]
+
+
+def _session(
+    id_: bytes, node: bytes, name: str, started_at: Micros, info: bytes | None, live: int, tenant: str | None
+) -> SessionRecord:
+    said = None if info is None else _decode_info(info)
+    return SessionRecord(id_, node, name, started_at, said, live, tenant)
 
 
 def find_session(connection: Reader, job: bytes) -> bytes | None:

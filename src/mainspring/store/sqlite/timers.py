@@ -10,7 +10,7 @@ from mainspring.store.sqlite.jobs import EVERY_BYTE, array, end_waiting, read_ro
 from mainspring.store.sqlite.writer import Tx
 
 _LAST_ID = b"\xff" * 16
-_PRUNED = ("prune_job", "prune_spec", "prune_result", "prune_failure", "prune_claim", "prune_occurrence")
+PRUNED = ("prune_job", "prune_spec", "prune_result", "prune_failure", "prune_claim", "prune_occurrence")
 
 
 def ripen_timers(tx: Tx, partitions: Sequence[int], limit: int) -> tuple[int, Micros | None]:
@@ -56,6 +56,7 @@ def prune_jobs(tx: Tx, ended_before: dict[str, Micros], limit: int) -> int:
             if pruned < limit:
                 pruned += _prune(tx, tenant, state, before, limit - pruned)
     tx.execute(Q["prune_missed"], (min(ended_before.values()),))
+    tx.execute(Q["forget_progress"])
     tx.execute(Q["forget_limits"], (tx.now - HOUR,))
     tx.execute(Q["forget_sessions"], (tx.now - HOUR,))
     tx.execute(Q["forget_nodes"], (tx.now - HOUR,))
@@ -69,6 +70,6 @@ def _prune(tx: Tx, tenant: str, state: str, before: Micros, limit: int) -> int:
     ids = array(job for _, job in rows)
     tx.execute(Q["prune_finished"], (ids, tenant, state, rows[-1][0]))
     tx.execute(Q["prune_expiry"], (ids, tx.partitions, EVERY_BYTE))
-    for name in _PRUNED:
+    for name in PRUNED:
         tx.execute(Q[name], (ids,))
     return len(rows)
