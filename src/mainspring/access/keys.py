@@ -37,6 +37,7 @@ _IDS_PER_QUERY = 500
 
 _ID_LENGTH = 12
 _SECRET_BYTES = 32
+_ID = re.compile(r"[a-z2-7]{12}")
 _KEY = re.compile(r"msk_([a-z2-7]{12})_[A-Za-z0-9_-]{43}")
 _SECRETS = re.compile(rb"(msk_[a-z2-7]{12}_)[A-Za-z0-9_-]{43}")
 
@@ -90,6 +91,11 @@ def parse_key(text: object) -> str:
     if match is None:
         raise unknown_key()
     return match[1]
+
+
+def is_key_id(text: str) -> bool:
+    """Could this be the id of a key?"""
+    return _ID.fullmatch(text) is not None
 
 
 def digest_of(text: str) -> bytes:

@@ -7,13 +7,12 @@ What is refused names its path: `arguments.to`, `options.tags[0]`, `values.count
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
 from typing import Any, Literal
 
 from msgspec import UNSET, Struct
 
 from mainspring.core.options import check_name
-from mainspring.core.timer import to_micros
+from mainspring.core.timer import read_time
 from mainspring.errors import InvalidError
 
 MARKER = "$"
@@ -169,15 +168,10 @@ def _is_number(field: str, value: object) -> bool:
 
 
 def _is_time(field: str, value: object) -> bool:
-    if isinstance(value, str) and len(value) <= 40:
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            return False
-    if isinstance(value, datetime):
-        to_micros(field, value)  # refuses one without a zone, and says so
-        return True
-    return False
+    if not isinstance(value, str) or len(value) > 40:
+        return False
+    read_time(field, value)  # says itself what is missing, the zone above all
+    return True
 
 
 def _is_object(_: str, value: object) -> bool:

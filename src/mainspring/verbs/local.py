@@ -1,8 +1,12 @@
 """All verbs over a store, for one tenant (or all) and one actor. See `faces.Verbs`."""
 
 from mainspring.access.audit import Actor
+from mainspring.verbs.audit import LocalAudit
 from mainspring.verbs.engine import Engine
 from mainspring.verbs.jobs import LocalJobs
+from mainspring.verbs.keys import LocalKeys
+from mainspring.verbs.templates import LocalTemplates
+from mainspring.verbs.tenants import LocalTenants
 
 
 class LocalVerbs:
@@ -16,3 +20,19 @@ class LocalVerbs:
     @property
     def jobs(self) -> LocalJobs:
         return LocalJobs(*self._for)
+
+    @property
+    def templates(self) -> LocalTemplates:
+        return LocalTemplates(*self._for)
+
+    @property
+    def keys(self) -> LocalKeys:
+        return LocalKeys(*self._for)
+
+    @property
+    def tenants(self) -> LocalTenants:
+        return LocalTenants(*self._for)
+
+    @property
+    def audit(self) -> LocalAudit:
+        return LocalAudit(*self._for)
