@@ -1,7 +1,7 @@
 """The HTTP API in this process, beside a node: started after it, stopped before it.
 
-`drain` tells everybody: /v1/health/ready turns 503, and whoever waits or listens is let go. `stop` then ends what is left. Signals are
-the caller's.
+`drain` tells everybody: /v1/health/ready turns 503, and whoever waits or listens is let go. `stop` then ends what is left.
+Signals are the caller's.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import contextlib
 import errno
 import socket
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from mainspring.config import ServeSettings
@@ -62,10 +63,10 @@ class Serving:
         await self._quotas.start()
         self._keyring = Keyring(engine.store) if self.settings.keys else None
         self._parts = Parts(engine, self._quotas, self._keyring, node.desk, self.settings.url)
-        self._server = self._make_server()
+        started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._server = self._make_server(started)
         self._task = asyncio.create_task(self._server.serve([self._socket]), name="mainspring-server")
-        while not self._server.started and not self._task.done():
-            await asyncio.sleep(0)
+        await asyncio.wait((self._task, started), return_when=asyncio.FIRST_COMPLETED)
         if self._task.done():
             await self._task
 
@@ -76,7 +77,7 @@ class Serving:
     async def stop(self) -> None:
         """After `drain`: nobody waits any more; what is under way may end."""
         if self._task is None:
-            self._socket.close()
+            self.close()
             return
         self.drain()
         self._server.should_exit = True
@@ -86,7 +87,11 @@ class Serving:
         if self._keyring is not None:
             self._keyring.close()
 
-    def _make_server(self) -> "uvicorn.Server":
+    def close(self) -> None:
+        """Let the port go, where nothing was started."""
+        self._socket.close()
+
+    def _make_server(self, started: "asyncio.Future[None]") -> "uvicorn.Server":
         import uvicorn
 
         from mainspring.api.app import make_api
@@ -96,6 +101,10 @@ class Serving:
             @contextlib.contextmanager
             def capture_signals(self) -> Iterator[None]:
                 yield
+
+            async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+                await super().startup(sockets)
+                started.set_result(None)
 
         settings = self.settings
         config = uvicorn.Config(
@@ -117,18 +126,18 @@ class Serving:
         return Server(config)
 
 
+def is_installed() -> bool:
+    """Is everything there that a server needs beside the base installation?"""
+    return not _missing()
+
+
 def check_installed() -> None:
-    """What a server needs beside the base installation."""
-    try:
-        import httptools
-        import litestar
-        import msgpack
-        import uvicorn
-    except ModuleNotFoundError as error:
-        raise MainspringError(
-            f"a server needs {error.name}: install it with `pip install 'mainspring[server]'`"
-        ) from None
-    del httptools, litestar, msgpack, uvicorn
+    if missing := _missing():
+        raise MainspringError(f"a server needs {missing}: install it with `pip install 'mainspring[server]'`")
+
+
+def _missing() -> str | None:
+    return next((name for name in ("uvicorn", "httptools", "litestar", "msgpack") if find_spec(name) is None), None)
 
 
 def listen(settings: ServeSettings) -> socket.socket:
