@@ -1,49 +1,74 @@
 """From every earlier schema, with what its own code left behind, to today's: everything is still there and comes to its end."""
 
 import re
+import secrets
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
+import psycopg
 import pytest
 
-from contract.backends import SqliteBackend
+from contract.backends import Backend, PostgresBackend, SqliteBackend
 from contract.scene import START, JumpingClock, Scene
 from mainspring.core.timer import SECOND
 from mainspring.store.contract import Inserted, JobFilter, LimitUse
 from mainspring.store.queries import load_migrations
 from mainspring.store.sqlite.database import APPLICATION_ID
+from postgres.server import Server
 from upgrade.site import Site, settings_of
 
-SCHEMAS = {int(re.sub(r"\D", "", path.stem)): path for path in Path(__file__).parent.glob("schemas/sqlite-*.sql")}
-SHIPPED = load_migrations("mainspring.store.sqlite")
+SCHEMAS = {tuple(path.stem.split("-")): path for path in Path(__file__).parent.glob("schemas/*-*.sql")}
 
 
 @pytest.mark.parametrize("package", ["sqlite", "postgres"])
 def test_every_earlier_schema_is_tried(package: str) -> None:
-    """Who adds a migration first keeps what the code before it leaves behind (schemas/make.py; for PostgreSQL: pg_dump)."""
-    earlier = {migration.number for migration in load_migrations(f"mainspring.store.{package}")[:-1]}
-    files = Path(__file__).parent.glob(f"schemas/{package}-*.sql")
-    assert earlier <= {int(re.sub(r"\D", "", path.stem)) for path in files}
+    """Who adds a migration first keeps what the code before it leaves behind (schemas/make.py)."""
+    earlier = [migration.number for migration in load_migrations(f"mainspring.store.{package}")[:-1]]
+    assert {(package, f"{number:04}") for number in earlier} <= set(SCHEMAS)
 
 
-@pytest.fixture(params=sorted(SCHEMAS))
-def number(request: pytest.FixtureRequest) -> int:
-    return int(request.param)
+@contextmanager
+def _file(sql: str, folder: Path) -> Iterator[SqliteBackend]:
+    backend = SqliteBackend(folder)
+    connection = apsw.Connection(str(backend.path))
+    connection.execute(sql)
+    connection.execute(f"pragma application_id={APPLICATION_ID}")
+    connection.close()
+    yield backend
+
+
+@contextmanager
+def _schema(sql: str, server: Server) -> Iterator[PostgresBackend]:
+    backend = PostgresBackend(server.url, server.url, f"forward_{secrets.token_hex(4)}")
+    with psycopg.connect(server.url) as connection:
+        connection.execute(re.sub(r"\bmainspring\b", backend.schema, sql).encode())
+    try:
+        yield backend
+    finally:
+        backend.drop()
+
+
+@pytest.fixture(params=sorted(SCHEMAS), ids="-".join)
+def left(request: pytest.FixtureRequest, folder: Path) -> Iterator[tuple[Backend, list[str]]]:
+    """What an earlier version made, and the migrations that it has not."""
+    package, number = request.param
+    shipped = load_migrations(f"mainspring.store.{package}")
+    missing = [f"{migration.number:04} {migration.name}" for migration in shipped if migration.number > int(number)]
+    sql = SCHEMAS[package, number].read_text()
+    with _file(sql, folder) if package == "sqlite" else _schema(sql, request.getfixturevalue("postgres")) as made:
+        yield made, missing
 
 
 @pytest.fixture
-async def scene(number: int, folder: Path) -> AsyncIterator[Scene]:
-    """A file that an earlier version made, migrated by the command."""
-    backend, clock = SqliteBackend(folder), JumpingClock(START)
-    connection = apsw.Connection(str(backend.path))
-    connection.execute(SCHEMAS[number].read_text())
-    connection.execute(f"pragma application_id={APPLICATION_ID}")
-    connection.close()
+async def scene(left: tuple[Backend, list[str]], folder: Path) -> AsyncIterator[Scene]:
+    """Migrated by the command."""
+    backend, missing = left
+    clock = JumpingClock(START)
     code, said, _ = await Site(folder, settings_of(backend)).command("migrate")
-    steps = [f"applied {migration.number:04} {migration.name}\n" for migration in SHIPPED if migration.number > number]
-    assert (code, said) == (0, "".join(steps))
+    assert (code, said) == (0, "".join(f"applied {step}\n" for step in missing))
     store = await backend.open(clock)
     made = Scene(backend, store, clock)
     made.check()

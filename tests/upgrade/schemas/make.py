@@ -1,22 +1,28 @@
-"""Writes what the code of this version leaves behind in a SQLite file, as SQL: run it with a version's code when it is released.
+"""Writes what the code of this version leaves behind in a store, as SQL: run it with a version's code before a migration is added.
 
-    PYTHONPATH=tests .venv/bin/python tests/upgrade/schemas/make.py > tests/upgrade/schemas/sqlite-NNNN.sql
+    PYTHONPATH=tests .venv/bin/python tests/upgrade/schemas/make.py sqlite > tests/upgrade/schemas/sqlite-NNNN.sql
+    PYTHONPATH=tests .venv/bin/python tests/upgrade/schemas/make.py postgres > tests/upgrade/schemas/postgres-NNNN.sql
 
 A job in every state, a worker in the middle of its work, claims, limits, a schedule. `test_forward` brings it to its end.
 """
 
 import asyncio
+import re
 import sqlite3
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
-from contract.backends import SqliteBackend
+from contract.backends import Backend, PostgresBackend, SqliteBackend
 from contract.scene import START, JumpingClock, Scene
 from mainspring.core.job import Limit
 from mainspring.core.timer import SECOND
 from mainspring.store.contract import MissedRecord
+from postgres.server import Server, find_binaries
 
 NODE, SESSION = b"node of a schema", b"its only session"
+SCHEMA = "mainspring"
 
 
 async def work(scene: Scene) -> None:
@@ -46,15 +52,32 @@ async def work(scene: Scene) -> None:
     scene.check()
 
 
-async def main(folder: Path) -> None:
+async def work_on(backend: Backend) -> None:
     clock = JumpingClock(START)
-    backend = SqliteBackend(folder)
     store = await backend.open(clock)
     await work(Scene(backend, store, clock))
     await store.close()
-    print("\n".join(sqlite3.connect(backend.path).iterdump()))
+
+
+def dump_sqlite() -> str:
+    with tempfile.TemporaryDirectory() as name:
+        backend = SqliteBackend(Path(name))
+        asyncio.run(work_on(backend))
+        return "\n".join(sqlite3.connect(backend.path).iterdump())
+
+
+def dump_postgres() -> str:
+    """Only what any server and any driver can carry out: no settings, no comments, no commands of psql."""
+    server = Server.start()
+    try:
+        asyncio.run(work_on(PostgresBackend(server.url, server.url, SCHEMA)))
+        options = (f"--schema={SCHEMA}", "--inserts", "--rows-per-insert=100", "--no-owner", "--no-privileges")
+        command = [str(find_binaries() / "pg_dump"), *options, server.url]
+        said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    finally:
+        server.close()
+    return re.sub(r"^(SET |SELECT pg_catalog|--|\\).*\n|^\n", "", said, flags=re.MULTILINE).rstrip()
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as name:
-        asyncio.run(main(Path(name)))
+    print({"sqlite": dump_sqlite, "postgres": dump_postgres}[sys.argv[1]]())

@@ -17,7 +17,9 @@ from mainspring.runtime.clock import Clock
 from mainspring.store.contract import (
     Assigned,
     AttemptFailure,
+    Change,
     Ended,
+    EndedJob,
     Firing,
     Hint,
     Inserted,
@@ -35,8 +37,24 @@ from mainspring.store.contract import (
     Settlement,
     Spec,
     Stream,
+    Tally,
 )
-from mainspring.store.postgres import attempts, catalog, dispatch, foreign, insert, jobs, schedules, sessions, timers
+from mainspring.store.postgres import (
+    attempts,
+    audit,
+    catalog,
+    dispatch,
+    edits,
+    foreign,
+    insert,
+    jobs,
+    keys,
+    schedules,
+    sessions,
+    templates,
+    tenants,
+    timers,
+)
 from mainspring.store.postgres.clock import DatabaseClock
 from mainspring.store.postgres.database import Database, Tx, connect
 from mainspring.store.postgres.errors import LostRaceError, UnreachableError, mapped_errors
@@ -45,7 +63,8 @@ from mainspring.store.postgres.hub import Hub
 from mainspring.store.postgres.lease import LeaseLine
 from mainspring.store.postgres.schema import migrate
 from mainspring.store.postgres.transaction import PostgresTransaction, Transactions
-from mainspring.wire import WorkerInfo
+from mainspring.store.service import AuditEntry, KeyRecord, TemplateRecord, TenantRecord
+from mainspring.wire import Progress, WorkerInfo
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -69,7 +88,8 @@ class PostgresStore:
         self._transactions = Transactions(database, self._hub.publish)
         self._loop = asyncio.get_running_loop()
         self._lease: LeaseLine | None = None
-        self._lanes: set[int] = set()  # known to be stored: they are never removed
+        self._lanes: set[int] = set()  # known to be stored: they go with their tenant only
+        self._hub.subscribe(self._forget_lanes)
         self._specs: dict[bytes, Spec] = {}  # of the jobs assigned last: whoever assigned them asks for them next
 
     @classmethod
@@ -178,6 +198,10 @@ class PostgresStore:
             await tx.fetch("notify", self._hub.channel, self._hub.message(hints, by_others=True))
         return answers
 
+    def _forget_lanes(self, hint: Hint) -> None:
+        if hint.topic == "tenant":
+            self._lanes.clear()
+
     async def _put_lanes(self, lanes: Sequence[Lane]) -> None:
         """Ahead of jobs that somebody else commits: a new lane in his transaction would make all who share it wait for him."""
         unknown = [lane for lane in lanes if lane.number() not in self._lanes]
@@ -188,8 +212,10 @@ class PostgresStore:
     async def read_jobs(self, ids: Sequence[bytes]) -> list[JobRecord | None]:
         return await self._read(jobs.read_jobs, ids)
 
-    async def list_jobs(self, which: JobFilter, *, before: bytes | None, limit: int) -> list[JobRecord]:
-        return await self._read(jobs.list_jobs, which, before, limit)
+    async def list_jobs(
+        self, which: JobFilter, *, before: bytes | None, limit: int, ended_at: Micros | None = None
+    ) -> list[JobRecord]:
+        return await self._read(jobs.list_jobs, which, before, limit, ended_at)
 
     async def read_ended(self, ids: Sequence[bytes]) -> list[Ended | None]:
         return await self._read(jobs.read_ended, ids)
@@ -203,14 +229,20 @@ class PostgresStore:
     async def cancel_jobs(self, ids: Sequence[bytes]) -> list[str | None]:
         return await self._write(jobs.cancel_jobs, ids)
 
-    async def retry_jobs(self, ids: Sequence[bytes]) -> list[str | None]:
-        return await self._write(jobs.retry_jobs, ids)
+    async def change_jobs(self, changes: Sequence[Change]) -> list[str | None]:
+        return await self._write(edits.change_jobs, changes)
 
-    async def reprioritise_jobs(self, ids: Sequence[bytes], priority: int) -> list[str | None]:
-        return await self._write(jobs.reprioritise_jobs, ids, priority)
+    async def count_jobs(self, tenant: str | None = None) -> dict[tuple[str, str], int]:
+        return await self._read(jobs.count_jobs, tenant)
 
-    async def count_jobs(self) -> dict[tuple[str, str], int]:
-        return await self._read(jobs.count_jobs)
+    async def list_ended(self, tenants: Sequence[str], since: Micros, limit: int) -> list[EndedJob]:
+        return await self._read(jobs.list_ended, tenants, since, limit)
+
+    async def tally_ended(self, tenant: str, since: Micros, until: Micros, step: Micros) -> list[Tally]:
+        return await self._read(jobs.tally_ended, tenant, since, until, step)
+
+    async def read_progress(self, ids: Sequence[bytes]) -> list[Progress | None]:
+        return await self._read(attempts.read_progress, ids)
 
     # timers
 
@@ -230,6 +262,9 @@ class PostgresStore:
 
     async def assign_jobs(self, picks: Sequence[Pick]) -> list[Assigned]:
         answers, specs = await self._write(dispatch.assign_jobs, picks)
+        if not specs:  # their answer was lost: what is remembered of an earlier attempt may have changed since
+            for ready in (ready for answer in answers for ready in answer.won):
+                self._specs.pop(ready.job, None)
         self._specs.update(specs)
         return answers
 
@@ -246,8 +281,8 @@ class PostgresStore:
     async def settle_attempts(self, session: bytes, settlements: Sequence[Settlement]) -> list[bool]:
         return await self._write(attempts.settle_attempts, session, settlements)
 
-    async def mark_running(self, running: Sequence[tuple[bytes, int]]) -> None:
-        await self._write(attempts.mark_running, running)
+    async def mark_running(self, running: Sequence[tuple[bytes, int]], progress: Sequence[Progress] = ()) -> None:
+        await self._write(attempts.mark_running, running, progress)
 
     async def rescue_attempts(self, limit: int) -> int:
         return await self._write(attempts.rescue_attempts, limit)
@@ -257,8 +292,8 @@ class PostgresStore:
 
     # sessions
 
-    async def insert_node(self, node: bytes, name: str, lease_s: float) -> None:
-        await self._write(sessions.insert_node, node, name, lease_s)
+    async def insert_node(self, node: bytes, name: str, lease_s: float, url: str | None = None) -> None:
+        await self._write(sessions.insert_node, node, name, lease_s, url)
 
     def renew_lease(self, node: bytes, lease_s: float, done: Callable[[bool], None]) -> None:
         if self._lease is None:
@@ -278,8 +313,13 @@ class PostgresStore:
     async def list_nodes(self) -> list[NodeRecord]:
         return await self._read(sessions.list_nodes)
 
-    async def insert_session(self, session: bytes, node: bytes, name: str, info: WorkerInfo | None = None) -> None:
-        await self._write(sessions.insert_session, session, node, name, info)
+    async def insert_session(
+        self, session: bytes, node: bytes, name: str, info: WorkerInfo | None = None, tenant: str | None = None
+    ) -> None:
+        await self._write(sessions.insert_session, session, node, name, info, tenant)
+
+    async def read_sessions(self, ids: Sequence[bytes]) -> list[SessionRecord | None]:
+        return await self._read(sessions.read_sessions, ids)
 
     async def list_sessions(self) -> list[SessionRecord]:
         return await self._read(sessions.list_sessions)
@@ -335,6 +375,59 @@ class PostgresStore:
 
     async def list_missed(self, schedule: str, limit: int) -> list[MissedRecord]:
         return await self._read(schedules.list_missed, schedule, limit)
+
+    # tenants
+
+    async def put_tenants(self, puts: Sequence[TenantRecord]) -> list[bool]:
+        return await self._write(tenants.put_tenants, puts)
+
+    async def list_tenants(self) -> list[TenantRecord]:
+        return await self._read(tenants.list_tenants)
+
+    async def erase_tenant(self, name: str, limit: int) -> int:
+        return await self._write(tenants.erase_tenant, name, limit)
+
+    async def count_waiting(self) -> dict[int, int]:
+        return await self._read(tenants.count_waiting)
+
+    # keys
+
+    async def insert_keys(self, fresh: Sequence[KeyRecord], *, spend: str | None = None) -> bool:
+        return await self._write(keys.insert_keys, fresh, spend)
+
+    async def read_keys(self, ids: Sequence[str]) -> list[KeyRecord | None]:
+        return await self._read(keys.read_keys, ids)
+
+    async def list_keys(self, tenant: str | None = None) -> list[KeyRecord]:
+        return await self._read(keys.list_keys, tenant)
+
+    async def revoke_keys(self, ids: Sequence[str]) -> int:
+        return await self._write(keys.revoke_keys, ids)
+
+    # templates
+
+    async def put_templates(self, records: Sequence[TemplateRecord]) -> list[bool]:
+        return await self._write(templates.put_templates, records)
+
+    async def list_templates(self, tenant: str) -> list[TemplateRecord]:
+        return await self._read(templates.list_templates, tenant)
+
+    async def list_template_versions(self, tenant: str, name: str) -> list[TemplateRecord]:
+        return await self._read(templates.list_template_versions, tenant, name)
+
+    async def set_template(self, tenant: str, name: str, *, current: int, shared_with: tuple[str, ...]) -> bool:
+        return await self._write(templates.set_template, tenant, name, current, shared_with)
+
+    async def delete_template(self, tenant: str, name: str) -> bool:
+        return await self._write(templates.delete_template, tenant, name)
+
+    # audit
+
+    async def append_audit(self, contents: Sequence[tuple[str, bytes]]) -> None:
+        await self._write(audit.append_audit, contents)
+
+    async def list_audit(self, tenant: str, *, after: int, limit: int) -> list[AuditEntry]:
+        return await self._read(audit.list_audit, tenant, after, limit)
 
 
 async def _count_partitions(tx: Tx) -> int:

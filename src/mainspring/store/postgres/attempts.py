@@ -8,6 +8,7 @@ from mainspring.store.postgres.changes import Changes, lock_rows, unlock
 from mainspring.store.postgres.database import Tx
 from mainspring.store.postgres.errors import LostRaceError
 from mainspring.store.rows import count_settled, ending_of
+from mainspring.wire import Progress
 
 
 async def settle_attempts(tx: Tx, session: bytes, settlements: Sequence[Settlement]) -> list[bool]:
@@ -88,9 +89,23 @@ def _storable(text: str) -> str:
     return str(text).replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-async def mark_running(tx: Tx, attempts: Sequence[tuple[bytes, int]]) -> None:
-    ordered = sorted(attempts)
-    await tx.fetch("mark_running", [job for job, _ in ordered], [attempt for _, attempt in ordered])
+async def mark_running(tx: Tx, attempts: Sequence[tuple[bytes, int]], progress: Sequence[Progress]) -> None:
+    """Who has something to say is locked first, together with the others: one order for all."""
+    ordered, live = sorted(attempts), set[tuple[bytes, int]]()
+    if progress:
+        ids = sorted({job for job, _ in attempts} | {said.job for said in progress})
+        live = {(job, attempt) for job, attempt in await tx.fetch("lock_live", ids)}
+    if ordered:
+        await tx.fetch("mark_running", [job for job, _ in ordered], [attempt for _, attempt in ordered])
+    last = {said.job: said for said in progress if (said.job, said.attempt) in live}
+    rows = [(job, said.attempt, said.percent, _storable(said.message)) for job, said in sorted(last.items())]
+    if rows:
+        await tx.fetch("put_progress", *map(list, zip(*rows, strict=True)), tx.now)
+
+
+async def read_progress(tx: Tx, ids: Sequence[bytes]) -> list[Progress | None]:
+    found = {row[0]: Progress(*row) for row in await tx.fetch("read_progress", ids)}
+    return [found.get(id_) for id_ in ids]
 
 
 async def rescue_attempts(tx: Tx, limit: int) -> int:

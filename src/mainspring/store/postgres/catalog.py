@@ -18,11 +18,11 @@ async def read_lanes(tx: Tx, numbers: Sequence[int]) -> dict[int, Lane]:
 
 async def put_queue(tx: Tx, queue: QueueRecord) -> None:
     await tx.fetch("put_queue", queue.tenant, queue.name, queue.paused)
-    await _put_limits(tx, {f"queue/{queue.tenant}/{queue.name}": queue.limit})
+    await put_limits(tx, {f"queue/{queue.tenant}/{queue.name}": queue.limit})
     tx.topics.add("queue")
 
 
-async def _put_limits(tx: Tx, limits: Mapping[str, Limit | None]) -> None:
+async def put_limits(tx: Tx, limits: Mapping[str, Limit | None]) -> None:
     """None, or a limit that limits nothing, removes what was there."""
     rules = [(name, r.concurrency, r.rate, r.burst) for name, r in sorted(limits.items()) if r and r != Limit()]
     removed = [name for name, rule in limits.items() if rule is None or rule == Limit()]
@@ -42,7 +42,7 @@ async def list_queues(tx: Tx) -> list[QueueRecord]:
 async def put_kinds(tx: Tx, kinds: Sequence[KindRecord], limits: dict[str, Limit]) -> None:
     ordered = sorted(kinds, key=lambda kind: kind.name)
     await tx.fetch("put_kinds", [kind.name for kind in ordered], [kind.defaults for kind in ordered])
-    await _put_limits(tx, {f"kind/{kind.name}": limits.get(kind.name) for kind in ordered})
+    await put_limits(tx, {f"kind/{kind.name}": limits.get(kind.name) for kind in ordered})
     tx.topics.add("queue")
 
 

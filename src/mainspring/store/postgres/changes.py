@@ -9,7 +9,7 @@ from mainspring.core.lifecycle import State
 from mainspring.core.partition import partition_of
 from mainspring.core.timer import Micros
 from mainspring.store.postgres.database import Tx
-from mainspring.store.rows import Row, band_for, rank_for, row_of
+from mainspring.store.rows import Row, row_of, wait_from
 
 
 async def lock_rows(tx: Tx, ids: Collection[bytes]) -> dict[bytes, Row]:
@@ -30,20 +30,21 @@ async def drop_waiting(tx: Tx, rows: Iterable[Row]) -> None:
 
 
 class Changes:
-    """What becomes of locked jobs. Rows carry the counters and the priority as they shall be."""
+    """What becomes of locked jobs. Rows carry the counters, the priority, the band and the lane as they shall be."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
         self._ended: list[tuple[Row, str, str | None]] = []
-        self._queued: list[tuple[Row, Micros]] = []
+        self._queued: list[Row] = []
 
     def end(self, row: Row, state: str, reason: str | None) -> None:
         """The last write of a job's life."""
         self._ended.append((row, str(state), None if reason is None else str(reason)))
 
     def requeue(self, row: Row, due_at: Micros) -> None:
-        """Pending again, in `timer` or `ready`."""
-        self._queued.append((row, due_at))
+        """Pending again, in `timer` or `ready`. It is in neither now."""
+        wait_from(row, due_at)
+        self._queued.append(row)
 
     async def write(self) -> None:
         children: list[bytes] = []
@@ -66,21 +67,17 @@ class Changes:
         return [row[0] for row in await tx.fetch("release_ended", ids)]
 
     async def _write_queued(self) -> None:
-        tx, queued = self._tx, sorted(self._queued, key=lambda change: change[0].id)
-        for row, due_at in queued:
-            row.band = band_for(row.priority, row.options)
-            row.rank = rank_for(due_at, row.priority, row.options)
-        rows, times = [row for row, _ in queued], [due_at for _, due_at in queued]
-        ids, attempts = [row.id for row in rows], [row.attempt for row in rows]
+        tx, rows = self._tx, sorted(self._queued, key=lambda row: row.id)
+        ids, attempts, times = [row.id for row in rows], [row.attempt for row in rows], [row.due_at for row in rows]
         bands, ranks = [row.band for row in rows], [row.rank for row in rows]
         counters = ([row.failures for row in rows], [row.losses for row in rows])
         await tx.fetch("requeue_jobs", ids, attempts, times, ranks, *counters, [row.priority for row in rows], bands)
         partitions = [partition_of(id_, tx.partitions) for id_ in ids]
         lanes = [row.lane for row in rows]
         await tx.fetch("put_waiting", partitions, bands, lanes, ranks, ids, attempts, times, tx.now)
-        for partition, (row, due_at) in zip(partitions, queued, strict=True):
-            if due_at > tx.now:
-                tx.due(due_at)
+        for partition, row in zip(partitions, rows, strict=True):
+            if row.due_at > tx.now:
+                tx.due(row.due_at)
             else:
                 tx.ready(partition, row.band, row.lane, row.rank)
 

@@ -65,7 +65,7 @@ async def _assign_carefully(tx: Tx, picks: Sequence[Pick]) -> tuple[list[Assigne
     open_ = {row[0] for row in await tx.fetch("open_sessions", sorted({pick.session for pick in picks}))}
     book = await _lock_limits(tx, picks)
     wanted = sorted({job.job for pick in picks if pick.session in open_ for job in pick.jobs})
-    able = {(job, attempt) for job, attempt in await tx.fetch("lock_ready", wanted, tx.partitions)}
+    able = {(job, attempt, lane) for job, attempt, lane in await tx.fetch("lock_ready", wanted, tx.partitions)}
     answers = [
         _answer(pick, book, able, tx.now) if pick.session in open_ else Assigned([], lost=pick.jobs) for pick in picks
     ]
@@ -75,14 +75,14 @@ async def _assign_carefully(tx: Tx, picks: Sequence[Pick]) -> tuple[list[Assigne
     return answers, specs
 
 
-def _answer(pick: Pick, book: _Book, able: set[tuple[bytes, int]], now: Micros) -> Assigned:
+def _answer(pick: Pick, book: _Book, able: set[tuple[bytes, int, int]], now: Micros) -> Assigned:
     """What can be won is won once, however often it was picked."""
     limits = [state for _, state in book.of(pick)]
     free, until = admitted(len(pick.jobs), limits, now)
     won: list[Ready] = []
     lost: list[Ready] = []
     for job in pick.jobs[:free]:
-        key = (job.job, job.attempt)
+        key = (job.job, job.attempt, job.lane)
         (won if key in able else lost).append(job)
         able.discard(key)
     for state in limits if won else ():
@@ -92,9 +92,9 @@ def _answer(pick: Pick, book: _Book, able: set[tuple[bytes, int]], now: Micros) 
 
 async def _write(tx: Tx, picks: Iterable[Pick]) -> dict[bytes, Spec]:
     """pending -> assigned for all jobs of all picks; from the start again, carefully, if one of them was not pending and ready."""
-    jobs = sorted((job.job, job.attempt, pick.session) for pick in picks for job in pick.jobs)
-    columns = ([job for job, _, _ in jobs], [attempt for _, attempt, _ in jobs], [session for _, _, session in jobs])
-    sessions = sorted({session for _, _, session in jobs})
+    jobs = sorted((job.job, job.attempt, job.lane, pick.session) for pick in picks for job in pick.jobs)
+    sessions = sorted({pick.session for pick in picks if pick.jobs})
+    columns = map(list, zip(*jobs, strict=True)) if jobs else ([], [], [], [])
     rows = await tx.fetch_last("assign_jobs", *columns, tx.now, tx.partitions, sessions)
     if rows is None:
         return {}  # they are read again

@@ -37,9 +37,7 @@ class Batch(Struct):
 
 
 async def insert_jobs(tx: Tx, batches: Sequence[NewJobs], lanes: Sequence[Lane]) -> list[list[Inserted]]:
-    if lanes:
-        ordered = sorted(lanes, key=Lane.number)
-        await tx.fetch("put_lanes", [lane.number() for lane in ordered], [json.encode(lane) for lane in ordered])
+    await put_lanes(tx, lanes)
     taken = await _take_claims(tx, batches)
     fresh = [batch for place, batch in enumerate(batches) if place not in taken]
     await insert_fresh(tx, fresh)
@@ -47,6 +45,13 @@ async def insert_jobs(tx: Tx, batches: Sequence[NewJobs], lanes: Sequence[Lane])
         [taken[place]] if place in taken else [Inserted(id_) for id_ in batch.ids]
         for place, batch in enumerate(batches)
     ]
+
+
+async def put_lanes(tx: Tx, lanes: Sequence[Lane]) -> None:
+    """Those that are not there yet."""
+    if lanes:
+        ordered = sorted(lanes, key=Lane.number)
+        await tx.fetch("put_lanes", [lane.number() for lane in ordered], [json.encode(lane) for lane in ordered])
 
 
 async def insert_fresh(tx: Tx, fresh: Sequence[NewJobs]) -> None:

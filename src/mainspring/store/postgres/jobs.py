@@ -1,10 +1,11 @@
-"""Jobs: read, cancel, replay, reprioritise (see `store.contract.Jobs`; inserting is in `insert`)."""
+"""Jobs: read, list, count, cancel (see `store.contract.Jobs`; inserting is in `insert`, changing in `edits`)."""
 
 from collections.abc import Sequence
 
 from mainspring.core.job import JobRecord
 from mainspring.core.lifecycle import ENDED, LIVE, WAITING, Reason, State
-from mainspring.store.contract import AttemptFailure, Ended, JobFilter
+from mainspring.core.timer import Micros
+from mainspring.store.contract import AttemptFailure, Ended, EndedJob, JobFilter, Tally
 from mainspring.store.postgres.changes import Changes, drop_waiting, lock_rows
 from mainspring.store.postgres.database import Tx
 from mainspring.store.rows import record_of
@@ -19,16 +20,21 @@ async def read_jobs(tx: Tx, ids: Sequence[bytes]) -> list[JobRecord | None]:
     return [found.get(id_) for id_ in ids]
 
 
-async def list_jobs(tx: Tx, which: JobFilter, before: bytes | None, limit: int) -> list[JobRecord]:
+async def list_jobs(
+    tx: Tx, which: JobFilter, before: bytes | None, limit: int, ended_at: Micros | None
+) -> list[JobRecord]:
     if which.state in ENDED:
-        return await _list_finished(tx, which, before, limit)
+        return await _list_finished(tx, which, before, limit, ended_at)
     filters = (which.tenant, which.state, which.queue, which.kind, which.tag, which.schedule)
     return [record_of(row) for row in await tx.fetch("list_jobs", before or _LAST_ID, *filters, limit)]
 
 
-async def _list_finished(tx: Tx, which: JobFilter, before: bytes | None, limit: int) -> list[JobRecord]:
-    ended = await tx.fetch("ended_at", before) if before else []
-    start = (_LAST_TIME if not ended or ended[0][0] is None else ended[0][0], before or _LAST_ID)
+async def _list_finished(
+    tx: Tx, which: JobFilter, before: bytes | None, limit: int, ended_at: Micros | None
+) -> list[JobRecord]:
+    if ended_at is None and before is not None:
+        ended_at = next((row[0] for row in await tx.fetch("ended_at", before)), None)
+    start = (_LAST_TIME if ended_at is None else ended_at, before or _LAST_ID)
     tenants = [which.tenant] if which.tenant is not None else [row[0] for row in await tx.fetch("ended_tenants")]
     filters = (which.queue, which.kind, which.tag, which.schedule)
     found = [
@@ -42,8 +48,8 @@ async def _list_finished(tx: Tx, which: JobFilter, before: bytes | None, limit: 
 
 async def read_ended(tx: Tx, ids: Sequence[bytes]) -> list[Ended | None]:
     found = {
-        id_: Ended(state, reason, data, Failure(*failure) if failure[0] is not None else None)
-        for id_, state, reason, data, *failure in await tx.fetch("read_ended", ids)
+        id_: Ended(state, reason, data, Failure(*failure) if failure[0] is not None else None, tenant, kind)
+        for id_, state, reason, data, tenant, kind, *failure in await tx.fetch("read_ended", ids)
     }
     return [found.get(id_) for id_ in ids]
 
@@ -57,8 +63,16 @@ async def list_parents(tx: Tx, job: bytes, limit: int) -> list[bytes]:
     return [row[0] for row in await tx.fetch("list_parents", job, limit)]
 
 
-async def count_jobs(tx: Tx) -> dict[tuple[str, str], int]:
-    return {(queue, state): count for queue, state, count in await tx.fetch("count_jobs")}
+async def count_jobs(tx: Tx, tenant: str | None) -> dict[tuple[str, str], int]:
+    return {(queue, state): count for queue, state, count in await tx.fetch("count_jobs", tenant)}
+
+
+async def list_ended(tx: Tx, tenants: Sequence[str], since: Micros, limit: int) -> list[EndedJob]:
+    return [EndedJob(*row) for row in await tx.fetch("list_ended", sorted(set(tenants)), since, limit)]
+
+
+async def tally_ended(tx: Tx, tenant: str, since: Micros, until: Micros, step: Micros) -> list[Tally]:
+    return [Tally(*row) for row in await tx.fetch("tally_ended", tenant, since, until, step)]
 
 
 async def cancel_jobs(tx: Tx, ids: Sequence[bytes], reason: str = Reason.REQUESTED) -> list[str | None]:
@@ -80,38 +94,6 @@ async def cancel_jobs(tx: Tx, ids: Sequence[bytes], reason: str = Reason.REQUEST
     answers.update(dict.fromkeys(live, "requested"))
     answers.update((row.id, State.CANCELLED) for row in waiting)
     return _once(ids, answers, "ended")
-
-
-async def retry_jobs(tx: Tx, ids: Sequence[bytes]) -> list[str | None]:
-    rows = await lock_rows(tx, set(ids))
-    again = [row for row in rows.values() if row.state in (State.FAILED, State.CANCELLED)]
-    answers: dict[bytes, str] = {id_: row.state for id_, row in rows.items()}
-    if again:
-        places = ([row.tenant for row in again], [row.state for row in again], [row.finished_at for row in again])
-        await tx.fetch("delete_finished", *places, [row.id for row in again])
-        changes = Changes(tx)
-        for row in again:
-            row.failures = row.losses = 0
-            changes.requeue(row, tx.now)
-        await changes.write()
-        scheduled = [(row.id, row.options.schedule) for row in again if row.options.schedule is not None]
-        if scheduled:
-            await tx.fetch("insert_actives", *map(list, zip(*scheduled, strict=True)))
-        answers.update((row.id, State.PENDING) for row in again)
-    return [answers.get(id_) for id_ in ids]
-
-
-async def reprioritise_jobs(tx: Tx, ids: Sequence[bytes], priority: int) -> list[str | None]:
-    rows = await lock_rows(tx, set(ids))
-    pending = [row for row in rows.values() if row.state == State.PENDING]
-    if pending:
-        await drop_waiting(tx, pending)
-        changes = Changes(tx)
-        for row in pending:
-            row.priority = priority
-            changes.requeue(row, row.due_at)
-        await changes.write()
-    return [None if id_ not in rows else rows[id_].state for id_ in ids]
 
 
 async def cancel_active(tx: Tx, schedules: Sequence[str]) -> None:

@@ -97,7 +97,7 @@ select tenant from t where tenant is not null
 
 -- name: read_ended
 -- With the last failure of those that did not complete.
-select j.id, j.state, j.reason, r.data, f.reason, f.type, f.message, f.traceback from mainspring.job j
+select j.id, j.state, j.reason, r.data, j.tenant, j.kind, f.reason, f.type, f.message, f.traceback from mainspring.job j
 left join lateral (select data from mainspring.result r where r.job = j.id limit 1) r on true
 left join lateral (
   select * from mainspring.failure f where f.job = j.id and j.state <> 'completed' order by attempt desc limit 1) f on true
@@ -110,7 +110,33 @@ select attempt, at, reason, type, message, traceback from mainspring.failure whe
 select parent from mainspring.edge where child = $1 order by parent limit $2
 
 -- name: count_jobs
-select queue, state, count(*) from mainspring.job group by queue, state
+select queue, state, count(*) from mainspring.job where $1::text is null or tenant = $1 group by queue, state
+
+-- name: list_ended
+-- The earliest ends of each tenant and state are one piece of the key, so what ended before or later is not looked at.
+select f.job, f.tenant, j.queue, j.kind, f.state, j.reason, j.attempt, f.finished_at
+from (
+  select e.* from unnest($1::text[]) t (name) cross join unnest(array['completed', 'failed', 'cancelled']) s (name)
+  cross join lateral (
+    select tenant, state, finished_at, job from mainspring.finished f
+    where f.tenant = t.name and f.state = s.name and f.finished_at >= $2 order by f.finished_at, f.job limit $3) e
+  order by e.finished_at, e.job limit $3) f
+cross join lateral (select queue, kind, reason, attempt from mainspring.job j where j.id = f.job offset 0) j
+order by f.finished_at, f.job
+
+-- name: tally_ended
+-- A step per job that ended in that time.
+with ended as (
+  select f.state, f.finished_at, j.kind, j.started_at is not null as ran, j.started_at - j.due_at as wait, f.finished_at - j.started_at as run
+  from unnest(array['completed', 'failed', 'cancelled']) s (name)
+  cross join lateral (
+    select state, finished_at, job from mainspring.finished f
+    where f.tenant = $1 and f.state = s.name and f.finished_at >= $2 and f.finished_at < $3 offset 0) f
+  cross join lateral (select kind, due_at, started_at from mainspring.job j where j.id = f.job offset 0) j)
+select kind, state, $2 + (finished_at - $2) / $4 * $4 as from_at,
+  case when ran then floor(4 * ln(greatest(run, 1)::float8) / ln(2::float8) + 1e-9)::int4 else -1 end as bin, count(*),
+  coalesce(sum(greatest(wait, 0)), 0)::int8, coalesce(sum(greatest(run, 0)), 0)::int8
+from ended group by kind, state, from_at, bin order by from_at, kind collate "C", state, bin
 
 -- name: lock_rows
 -- What a change of jobs is decided by, and nobody else's change until ours is made.
@@ -163,6 +189,22 @@ delete from mainspring.ready where ctid = any(array(
   cross join lateral (
     select ctid as place from mainspring.ready r
     where r.partition = u.partition and r.band = u.band and r.lane = u.lane and r.rank = u.rank and r.job = u.job offset 0) r))
+
+-- name: change_lanes
+update mainspring.job j set lane = u.lane, queue = u.queue, kind = u.kind
+from unnest($1::uuid[], $2::int8[], $3::text[], $4::text[]) u (job, lane, queue, kind)
+where j.ctid = any(array(select ctid from mainspring.job where id = any($1))) and j.id = u.job
+
+-- name: change_specs
+-- What is null stays.
+update mainspring.spec s set arguments = coalesce(u.arguments, s.arguments), options = coalesce(u.options, s.options)
+from unnest($1::uuid[], $2::bytea[], $3::bytea[]) u (job, arguments, options)
+where s.ctid = any(array(select ctid from mainspring.spec where job = any($1))) and s.job = u.job
+
+-- name: delete_expiries
+delete from mainspring.expiry where ctid = any(array(
+  select e.place from unnest($1::int2[], $2::int8[], $3::uuid[]) u (partition, start_by, job) cross join lateral (
+    select ctid as place from mainspring.expiry e where e.partition = u.partition and e.start_by = u.start_by and e.job = u.job offset 0) e))
 
 -- name: drop_edges
 delete from mainspring.edge where child = any($1::uuid[])
@@ -224,6 +266,7 @@ where id = any($1::uuid[]) and state in ('completed', 'failed', 'cancelled') ord
 -- name: prune_jobs
 with s as (delete from mainspring.spec where job = any($1::uuid[]) returning job, options),
 r as (delete from mainspring.result where job = any($1::uuid[])),
+p as (delete from mainspring.progress where job = any($1::uuid[])),
 f as (delete from mainspring.failure where job = any($1::uuid[])),
 c as (delete from mainspring.claim where job = any($1::uuid[])),
 o as (delete from mainspring.occurrence where job = any($1::uuid[])),
@@ -290,31 +333,31 @@ select id from mainspring.session where id = any($1::bytea[]) and ended_at is nu
 -- name: assign_jobs
 -- Answers with what workers must know of the jobs. All or nothing: it divides by zero where a job was not moved, its ready row not
 -- found, or a session not open. Sessions are locked, so that none ends while jobs are assigned to it.
-with m as (insert into mainspring.mark (at, id, committed) select $7::int8, $8::bytea, true where $8 is not null),
-open as (select 1 from mainspring.session where id = any($6::bytea[]) and ended_at is null order by id for share),
+with m as (insert into mainspring.mark (at, id, committed) select $8::int8, $9::bytea, true where $9 is not null),
+open as (select 1 from mainspring.session where id = any($7::bytea[]) and ended_at is null order by id for share),
 found as materialized (
-  select j.* from unnest($1::uuid[], $2::int4[], $3::bytea[]) u (job, attempt, session) cross join lateral (
+  select j.* from unnest($1::uuid[], $2::int4[], $3::int8[], $4::bytea[]) u (job, attempt, lane, session) cross join lateral (
     select j.ctid as place, j.id, j.attempt, u.session, j.band, j.lane, j.rank, j.failures from mainspring.job j
-    where j.id = u.job and j.state = 'pending' and j.attempt = u.attempt offset 0) j),
+    where j.id = u.job and j.state = 'pending' and j.attempt = u.attempt and j.lane = u.lane offset 0) j),
 moved as (
-  update mainspring.job set state = 'assigned', attempt = attempt + 1, started_at = $4
+  update mainspring.job set state = 'assigned', attempt = attempt + 1, started_at = $5
   where ctid = any(array(select place from found)) and state = 'pending' returning 1),
 taken as (
   delete from mainspring.ready where ctid = any(array(
     select r.place from found f cross join lateral (
       select ctid as place from mainspring.ready r
-      where r.partition = (mainspring.slot_of(f.id) * $5::int4 / 4096)::int2 and r.band = f.band and r.lane = f.lane
+      where r.partition = (mainspring.slot_of(f.id) * $6::int4 / 4096)::int2 and r.band = f.band and r.lane = f.lane
         and r.rank = f.rank and r.job = f.id offset 0) r))
   returning 1),
 noted as (insert into mainspring.live (session, job, attempt) select session, id, attempt + 1 from found)
 select f.id, s.arguments, s.options, f.failures, 1 / (
     (select count(*) from moved) = cardinality($1) and (select count(*) from taken) = cardinality($1)
-    and (select count(*) from open) = cardinality($6))::int
+    and (select count(*) from open) = cardinality($7))::int
 from found f cross join lateral (select arguments, options from mainspring.spec s where s.job = f.id offset 0) s
 
 -- name: lock_ready
 -- Of these jobs, those that are pending and in `ready`. What somebody else is changing right now counts as lost.
-select j.id, j.attempt from mainspring.job j
+select j.id, j.attempt, j.lane from mainspring.job j
 where j.id = any($1::uuid[]) and j.state = 'pending' and (
   select 1 from mainspring.ready r
   where r.partition = (mainspring.slot_of(j.id) * $2::int4 / 4096)::int2 and r.band = j.band and r.lane = j.lane and r.rank = j.rank
@@ -368,11 +411,14 @@ returning job
 
 -- name: release_live
 -- What goes with a live row.
-with h as (delete from mainspring.held where job = any($1::uuid[])) delete from mainspring.cancel where job = any($1::uuid[])
+with h as (delete from mainspring.held where job = any($1::uuid[])),
+p as (delete from mainspring.progress where job = any($1::uuid[]))
+delete from mainspring.cancel where job = any($1::uuid[])
 
 -- name: release_ended
 -- What goes with a live row of a job that has ended, and who waits for it: after the end is written, so that no edge is missed.
 with h as (delete from mainspring.held where job = any($1::uuid[])),
+p as (delete from mainspring.progress where job = any($1::uuid[])),
 c as (delete from mainspring.cancel where job = any($1::uuid[])),
 a as (delete from mainspring.active where job = any($1::uuid[])),
 e as (delete from mainspring.edge where parent = any($1::uuid[]) returning child)
@@ -389,6 +435,21 @@ update mainspring.job set state = 'running' where state = 'assigned' and ctid = 
   select j.place from unnest($1::uuid[], $2::int4[]) u (job, attempt) cross join lateral (
     select ctid as place from mainspring.job j where j.id = u.job and j.attempt = u.attempt offset 0) j))
 
+-- name: lock_live
+-- Of these jobs, those with an attempt. It does not end until ours is written: who ends it finds what we leave behind.
+select id, attempt from mainspring.job where id = any($1::uuid[]) and state in ('assigned', 'running') order by ctid for no key update
+
+-- name: put_progress
+insert into mainspring.progress (job, attempt, percent, message, at)
+select j, n, p, m, $5 from unnest($1::uuid[], $2::int4[], $3::float8[], $4::text[]) u (j, n, p, m)
+on conflict (job) do update set attempt = excluded.attempt, percent = excluded.percent, message = excluded.message, at = excluded.at
+
+-- name: read_progress
+select p.job, p.attempt, p.percent, p.message, p.at from mainspring.progress p
+cross join lateral (
+  select 1 from mainspring.job j where j.id = p.job and j.attempt = p.attempt and j.state in ('assigned', 'running') offset 0) j
+where p.job = any($1::uuid[])
+
 -- name: lost_attempts
 select l.session, l.job, l.attempt from mainspring.session s cross join lateral (
   select session, job, attempt from mainspring.live l where l.session = s.id limit $1 for update skip locked) l
@@ -398,7 +459,7 @@ where s.ended_at is not null limit $1
 select job from mainspring.cancel where session = $1
 
 -- name: insert_node
-insert into mainspring.node (id, name, started_at, lease_until) values ($1, $2, $3, $4)
+insert into mainspring.node (id, name, started_at, lease_until, url) values ($1, $2, $3, $4, $5)
 
 -- name: renew_lease
 update mainspring.node set lease_until = $1 where id = $2 and ended_at is null returning 1
@@ -414,7 +475,8 @@ update mainspring.session set ended_at = $2 where node = any($1::bytea[]) and en
 update mainspring.partition set node = null where node = any($1::bytea[])
 
 -- name: list_nodes
-select id, name, started_at, lease_until, capacity, draining, (select count(*) from mainspring.partition p where p.node = n.id)
+select id, name, started_at, lease_until, capacity, draining, (select count(*) from mainspring.partition p where p.node = n.id),
+  url
 from mainspring.node n where ended_at is null order by started_at, id
 
 -- name: set_capacity
@@ -433,12 +495,15 @@ select count(*) from mainspring.partition
 update mainspring.partition set node = $2 where number = any($1::int2[])
 
 -- name: insert_session
-insert into mainspring.session (id, node, name, info, started_at)
-select $1, id, $3, $4, $5 from mainspring.node where id = $2 and ended_at is null for share returning 1
+insert into mainspring.session (id, node, name, info, started_at, tenant)
+select $1, id, $3, $4, $5, $6 from mainspring.node where id = $2 and ended_at is null for share returning 1
 
 -- name: list_sessions
-select s.id, s.node, s.name, s.started_at, s.info, (select count(*) from mainspring.live l where l.session = s.id)
+select s.id, s.node, s.name, s.started_at, s.info, (select count(*) from mainspring.live l where l.session = s.id), s.tenant
 from mainspring.session s where s.ended_at is null order by s.started_at, s.id
+
+-- name: read_sessions
+select id, node, name, started_at, info, 0, tenant from mainspring.session where id = any($1::bytea[]) and ended_at is null
 
 -- name: find_session
 -- A step per session, not per live job.
@@ -531,3 +596,127 @@ on conflict (schedule, last_at, reason) do update set first_at = excluded.first_
 
 -- name: list_missed
 select schedule, first_at, last_at, count, reason from mainspring.missed where schedule = $1 order by last_at desc limit $2
+
+-- name: put_tenant
+-- What has been erased stays so.
+insert into mainspring.tenant (name, quota, created_at) values ($1, $2, $3)
+on conflict (name) do update set quota = excluded.quota where tenant.erased_at is null returning 1
+
+-- name: list_tenants
+select name, quota, created_at, erased_at from mainspring.tenant order by name collate "C"
+
+-- name: mark_erased
+insert into mainspring.tenant (name, quota, created_at, erased_at) values ($1, '{}', $2, $2)
+on conflict (name) do update set quota = excluded.quota, erased_at = excluded.erased_at where tenant.erased_at is null
+
+-- name: ended_jobs_of
+-- The jobs of a tenant that are found without looking at those of others.
+select job from mainspring.finished where tenant = $1 limit $2
+
+-- name: other_jobs_of
+-- Looks at every job: no table has the waiting and live jobs of one tenant. An erasure is rare.
+select id from mainspring.job where tenant = $1 order by id limit $2
+
+-- name: end_live_of
+-- A step per job and session.
+delete from mainspring.live where ctid = any(array(
+  select l.place from unnest($1::uuid[]) u (job) cross join mainspring.session s cross join lateral (
+    select ctid as place from mainspring.live l where l.session = s.id and l.job = u.job offset 0) l))
+
+-- name: erase_definitions
+-- All that a tenant has beside jobs. A tenant's name has no slash in it. Its sessions end, so that what may still be live in them is
+-- rescued.
+with r as (delete from mainspring.limit_rule where name = 'tenant/' || $1::text or starts_with(name, 'queue/' || $1 || '/')),
+b as (
+  delete from mainspring.limit_state
+  where name = 'tenant/' || $1 or starts_with(name, 'queue/' || $1 || '/') or starts_with(key, $1 || '/')),
+q as (delete from mainspring.queue where tenant = $1),
+o as (delete from mainspring.occurrence where schedule = any(array(select id from mainspring.schedule where tenant = $1))),
+m as (delete from mainspring.missed where starts_with(schedule, $1 || '/')),
+s as (delete from mainspring.schedule where tenant = $1),
+c as (delete from mainspring.claim where tenant = $1),
+l as (delete from mainspring.lane where convert_from(definition, 'UTF8')::json ->> 'tenant' = $1),
+n as (update mainspring.session set ended_at = $2 where tenant = $1 and ended_at is null),
+t as (delete from mainspring.template where tenant = $1),
+v as (delete from mainspring.template_version where tenant = $1),
+w as (update mainspring.template set shared_with = array_remove(shared_with, $1) where tenant <> $1 and $1 = any(shared_with)),
+k as (delete from mainspring.access_key where tenant = $1)
+update mainspring.audit set content = null where tenant = $1 and content is not null
+
+-- name: count_waiting
+select lane, count(*) from (select lane from mainspring.timer union all select lane from mainspring.ready) w group by lane
+
+-- name: insert_keys
+insert into mainspring.access_key (id, digest, name, role, tenant, created_at, created_by, requests_per_s, expires_at, revoked_at)
+select * from unnest($1::text[], $2::bytea[], $3::text[], $4::text[], $5::text[], $6::int8[], $7::text[], $8::float8[], $9::int8[],
+  $10::int8[])
+
+-- name: spend_key
+update mainspring.access_key set revoked_at = $2
+where id = $1 and revoked_at is null and (expires_at is null or expires_at > $2) returning 1
+
+-- name: read_keys
+select id, digest, name, role, tenant, created_at, created_by, requests_per_s, expires_at, revoked_at from mainspring.access_key
+where id = any($1::text[])
+
+-- name: list_keys
+select id, digest, name, role, tenant, created_at, created_by, requests_per_s, expires_at, revoked_at from mainspring.access_key
+where $1::text is null or tenant = $1 order by created_at, id collate "C"
+
+-- name: revoke_keys
+update mainspring.access_key set revoked_at = $2 where id = any($1::text[]) and revoked_at is null returning 1
+
+-- name: lock_templates
+select 1 from unnest($1::text[], $2::text[]) u (tenant, name) cross join lateral (
+  select 1 from mainspring.template t where t.tenant = u.tenant and t.name = u.name for update) t
+
+-- name: last_versions
+select u.tenant, u.name, (
+  select max(version) from mainspring.template_version v where v.tenant = u.tenant and v.name = u.name)
+from unnest($1::text[], $2::text[]) u (tenant, name)
+
+-- name: insert_template_versions
+insert into mainspring.template_version (tenant, name, version, definition, created_at, created_by)
+select * from unnest($1::text[], $2::text[], $3::int4[], $4::bytea[], $5::int8[], $6::text[])
+
+-- name: put_template
+-- Who it is shared with is said with its first version.
+insert into mainspring.template (tenant, name, current, shared_with) values ($1, $2, $3, $4)
+on conflict (tenant, name) do update set current = excluded.current
+
+-- name: list_templates
+select v.tenant, v.name, v.version, v.definition, v.created_at, v.created_by, t.current, t.shared_with from mainspring.template t
+cross join lateral (
+  select * from mainspring.template_version v where v.tenant = t.tenant and v.name = t.name and v.version = t.current offset 0) v
+where t.tenant = $1 or t.shared_with && $2::text[] order by t.tenant collate "C", t.name collate "C"
+
+-- name: list_template_versions
+select v.tenant, v.name, v.version, v.definition, v.created_at, v.created_by, t.current, t.shared_with from mainspring.template t
+cross join lateral (select * from mainspring.template_version v where v.tenant = t.tenant and v.name = t.name offset 0) v
+where t.tenant = $1 and t.name = $2 order by v.version desc
+
+-- name: set_template
+update mainspring.template t set current = $3, shared_with = $4 where t.tenant = $1 and t.name = $2 and (
+  select 1 from mainspring.template_version v where v.tenant = t.tenant and v.name = t.name and v.version = $3) is not null
+returning 1
+
+-- name: delete_template
+delete from mainspring.template where tenant = $1 and name = $2 returning 1
+
+-- name: delete_template_versions
+delete from mainspring.template_version where tenant = $1 and name = $2
+
+-- name: lock_chains
+-- Whoever appends to a chain waits for those who do so now. In the order given, which is the same for all.
+select pg_advisory_xact_lock(hashtextextended(u.name, 0)) from unnest($1::text[]) u (name)
+
+-- name: chain_ends
+select u.tenant, a.number, a.hash, a.at from unnest($1::text[]) u (tenant) cross join lateral (
+  select number, hash, at from mainspring.audit a where a.tenant = u.tenant order by number desc limit 1) a
+
+-- name: append_audit
+insert into mainspring.audit (tenant, number, at, content, digest, hash)
+select * from unnest($1::text[], $2::int8[], $3::int8[], $4::bytea[], $5::bytea[], $6::bytea[])
+
+-- name: list_audit
+select tenant, number, at, content, digest, hash from mainspring.audit where tenant = $1 and number > $2 order by number limit $3

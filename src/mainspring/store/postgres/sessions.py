@@ -1,6 +1,7 @@
 """Nodes, leases, partitions and sessions (see `store.contract.Sessions`)."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import json
 
@@ -14,8 +15,8 @@ from mainspring.wire import WorkerInfo
 _decode_info = json.Decoder(WorkerInfo).decode
 
 
-async def insert_node(tx: Tx, node: bytes, name: str, lease_s: float) -> None:
-    await tx.fetch("insert_node", node, name, tx.now, tx.now + seconds(lease_s))
+async def insert_node(tx: Tx, node: bytes, name: str, lease_s: float, url: str | None) -> None:
+    await tx.fetch("insert_node", node, name, tx.now, tx.now + seconds(lease_s), url)
     tx.topics.add("node")
 
 
@@ -55,17 +56,26 @@ async def drain_nodes(tx: Tx, nodes: Sequence[bytes]) -> int:
     return drained
 
 
-async def insert_session(tx: Tx, session: bytes, node: bytes, name: str, info: WorkerInfo | None) -> None:
+async def insert_session(
+    tx: Tx, session: bytes, node: bytes, name: str, info: WorkerInfo | None, tenant: str | None
+) -> None:
     said = None if info is None else json.encode(info)
-    if not await tx.fetch("insert_session", session, node, name, said, tx.now):
+    if not await tx.fetch("insert_session", session, node, name, said, tx.now, tenant):
         raise StoreError("the node of this worker has ended: register again")
 
 
+async def read_sessions(tx: Tx, ids: Sequence[bytes]) -> list[SessionRecord | None]:
+    found = {row[0]: _session(row) for row in await tx.fetch("read_sessions", ids)}
+    return [found.get(id_) for id_ in ids]
+
+
 async def list_sessions(tx: Tx) -> list[SessionRecord]:
-    return [
-        SessionRecord(id_, node, name, started_at, None if info is None else _decode_info(info), live)
-        for id_, node, name, started_at, info, live in await tx.fetch("list_sessions")
-    ]
+    return [_session(row) for row in await tx.fetch("list_sessions")]
+
+
+def _session(row: Sequence[Any]) -> SessionRecord:
+    id_, node, name, started_at, info, live, tenant = row
+    return SessionRecord(id_, node, name, started_at, None if info is None else _decode_info(info), live, tenant)
 
 
 async def find_session(tx: Tx, job: bytes) -> bytes | None:

@@ -82,7 +82,7 @@ where f.tenant = ?1 and f.state = ?2 and (f.finished_at, f.job) < (?3, ?4) and (
 order by f.finished_at desc, f.job desc limit ?9
 
 -- name: read_ended
-select j.id, j.state, j.reason, r.data from job j left join result r on r.job = j.id
+select j.id, j.state, j.reason, r.data, j.tenant, j.kind from job j left join result r on r.job = j.id
 where j.id in (select value from carray(?1)) and j.state in ('completed', 'failed', 'cancelled')
 
 -- name: read_failures
