@@ -17,7 +17,7 @@ async def await_end(app: App, job: bytes, within_s: float | None) -> tuple[Docum
     """How the job ended; `WaitedError` if it has not after `within_s`."""
     try:
         async with asyncio.timeout(within_s):
-            ended = await app.waiter.wait(job)
+            ended = await app.engine.waiter.wait(job)
     except TimeoutError:
         (record,) = await app.store.read_jobs([job])
         state = record.state if record else "gone"

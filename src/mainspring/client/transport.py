@@ -12,6 +12,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
@@ -28,6 +29,8 @@ JSON = "application/json"
 
 _CONNECT_S = 10.0
 _BACKOFF = Backoff(base_s=0.1, cap_s=2.0)
+_LARGE = 1_000_000
+_EXAMPLE = "http://localhost:8420"
 _GATEWAY = (502, 504)  # a proxy that did not reach the server, or lost it
 
 
@@ -63,7 +66,7 @@ class Transport:
         connections: int = 100,
     ) -> None:
         """`tenant`: the one to act for, with a key of all tenants. `ca_file`: certificates to trust instead of the system's."""
-        self.url = _check_url(url)
+        self.url = check_url(url)
         self.key = key
         self._tenant = tenant
         self._ca_file = ca_file
@@ -135,7 +138,7 @@ class Transport:
             async with self._open().request(
                 method,
                 self.url + path,
-                data=body,
+                data=_payload(body),
                 headers=headers,
                 params=query,
                 timeout=timeout,
@@ -144,10 +147,11 @@ class Transport:
                 content = await response.read()
         except aiohttp.ClientSSLError as error:
             raise ServerError(
-                f"no safe connection to {self.url}: {error}; is its certificate one that we trust?"
+                f"no safe connection to {self.url}: {error}; is its certificate one that we trust?",
+                uncertain=False,
             ) from error
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise _Failed(self._unreachable(error), carried_out=False) from error
+            raise _Failed(self._unreachable(error, uncertain=False), carried_out=False) from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise _Failed(self._unreachable(error), carried_out=True) from error
         if response.status < 300:
@@ -181,9 +185,15 @@ class Transport:
             self._session = aiohttp.ClientSession(connector=connector, auto_decompress=True)
         return self._session
 
-    def _unreachable(self, error: BaseException) -> ServerError:
+    def _unreachable(self, error: BaseException, *, uncertain: bool = True) -> ServerError:
         text = str(error) or type(error).__name__
-        return ServerError(f"no answer from {self.url}: {text}; is the server running, and the URL right?")
+        problem = f"no answer from {self.url}: {text}; is the server running, and the URL right?"
+        return ServerError(problem, uncertain=uncertain)
+
+
+def _payload(body: bytes | None) -> bytes | BytesIO | None:
+    """A large body goes out in pieces: aiohttp warns of one that would block the event loop."""
+    return BytesIO(body) if body is not None and len(body) > _LARGE else body
 
 
 def import_aiohttp() -> Any:
@@ -196,11 +206,18 @@ def import_aiohttp() -> Any:
     return aiohttp
 
 
-def _check_url(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidError("server", f"expected a URL such as http://localhost:8420, got {url!r}")
-    if parts.username or parts.password or parts.query or parts.fragment:
+def check_url(url: object) -> str:
+    """A server's URL without what would be in the way behind it. Its text is not shown: a password may be in it."""
+    if not isinstance(url, str) or any(character.isspace() or not character.isprintable() for character in url):
+        raise InvalidError("server", f"expected a URL such as {_EXAMPLE}, without spaces")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise InvalidError("server", f"{error}; expected a URL such as {_EXAMPLE}") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise InvalidError("server", f"expected a URL such as {_EXAMPLE}")
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise InvalidError(
             "server", "a server's URL has no user, password, query or fragment; keys have their own place"
         )
