@@ -1,1 +1,1 @@
-"""The HTTP API: thin handlers between requests and verbs. `app.make_api` puts it together; docs/reference/openapi.json describes it."""
+"""The HTTP API: thin handlers between requests and verbs. `app.make_api` puts it together."""

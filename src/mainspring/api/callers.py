@@ -41,7 +41,7 @@ class Door:
             return
         ask.actor = Actor("unknown key", ask.origin)
         try:
-            ask.caller = caller = await keyring.identify(_bearer(ask))
+            ask.caller = caller = await keyring.identify(bearer(ask))
             ask.actor = actor_of(caller, ask.origin)
             _check_role(caller, operation)
             ask.tenant = _tenant(ask, caller)
@@ -53,7 +53,8 @@ class Door:
             ask.tenant = None
 
 
-def _bearer(ask: Ask) -> str:
+def bearer(ask: Ask) -> str:
+    """The text after `Authorization: Bearer`."""
     given = ask.header("Authorization")
     if given is None:
         raise UnknownKeyError("Authorization: is missing; send 'Authorization: Bearer KEY'")
@@ -90,7 +91,7 @@ def _wanted_tenant(ask: Ask) -> str | None:
 
 
 class Refusals:
-    """Records refused requests, at most `BURST` at once and then one per `EVERY_S` of each key; those without a good key together."""
+    """Records refused requests, at most `BURST` at once and then one per `EVERY_S` of each key; those without one together."""
 
     BURST = 5
     EVERY_S = 60.0

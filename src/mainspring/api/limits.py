@@ -1,4 +1,4 @@
-"""What a request may cost: every bound of the HTTP API, in one place. docs/reference/openapi.json and the guides show the same numbers.
+"""What a request may cost: every bound of the HTTP API, in one place.
 
 The depth of JSON and the size of arguments are bounded for everybody who submits: `core.jsontext`.
 """

@@ -11,7 +11,7 @@ import socket
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property
-from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
 from msgspec import UNSET, json
 
@@ -48,6 +48,9 @@ from mainspring.sweep.ticker import Definition
 from mainspring.verbs.declaring import ONE_JOB, DeclaredKind, DeclaredSchedule
 from mainspring.verbs.engine import Engine
 from mainspring.verbs.faces import Schedules, Verbs
+
+if TYPE_CHECKING:
+    from mainspring.app.serving import Serving
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -311,11 +314,13 @@ class App:
         resources: Resources | None = None,
         signals: bool = True,
         ready: Callable[[], Awaitable[None] | None] | None = None,
+        serving: "Serving | None" = None,
     ) -> None:
         """Schedule and execute in this process until `stop`, SIGTERM or SIGINT; then drain for up to `grace`.
 
         slots: jobs at once. labels: what jobs with `labels=` ask for. signals: handle SIGTERM and SIGINT.
-        ready: called when work begins. A store that cannot be reached yet is waited for.
+        ready: called when work begins. serving: the HTTP API, to be served beside it. A store that cannot be reached yet is
+        waited for.
         """
         settings = run_settings(slots=slots, grace=grace, retention=retention, failed_retention=failed_retention)
         if self._running is not None:
@@ -323,7 +328,7 @@ class App:
         labelled = check_labels(labels)
         await open_patiently(self)
         try:
-            self._running = Running(self, settings, labelled, resources)
+            self._running = Running(self, settings, labelled, resources, serving)
             await self._running.run(signals=signals, ready=ready)
         finally:
             self._running = None

@@ -7,7 +7,7 @@ given up: `ServerError`.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -36,14 +36,14 @@ class Message(Struct, frozen=True):
     data: str
 
 
-async def listen(asker: Asker, path: str, after: str | None) -> AsyncIterator[tuple[str, JobEvent | None]]:
+async def listen(asker: Asker, path: str, after: str | None) -> AsyncGenerator[tuple[str, JobEvent | None], None]:
     """What a stream says, behind the event `after`, without an end. None: `reset`."""
     async with aclosing(_messages(asker, path, after)) as messages:
         async for message in messages:
             yield message.id, _meant(message)
 
 
-async def listen_to_job(asker: Asker, path: str) -> AsyncIterator[JobEvent]:
+async def listen_to_job(asker: Asker, path: str) -> AsyncGenerator[JobEvent, None]:
     """What a job's stream says, until it has ended."""
     async with aclosing(_messages(asker, path, None)) as messages:
         async for message in messages:
@@ -55,7 +55,7 @@ async def listen_to_job(asker: Asker, path: str) -> AsyncIterator[JobEvent]:
                 return
 
 
-async def _messages(asker: Asker, path: str, after: str | None) -> AsyncIterator[Message]:
+async def _messages(asker: Asker, path: str, after: str | None) -> AsyncGenerator[Message, None]:
     last, failures, heard_s = after, 0, time.monotonic()
     while True:
         headers = asker.headers() | ({} if last is None else {"Last-Event-ID": last})
@@ -71,7 +71,7 @@ async def _messages(asker: Asker, path: str, after: str | None) -> AsyncIterator
         await asyncio.sleep(_BACKOFF.bound_s(failures))
 
 
-async def read_messages(reader: "aiohttp.StreamReader") -> AsyncIterator[Message]:
+async def read_messages(reader: "aiohttp.StreamReader") -> AsyncGenerator[Message, None]:
     """The messages of one connection, until its end."""
     fields: dict[str, str] = {}
     while True:
