@@ -9,7 +9,7 @@ An event's id is "<end in microseconds>-<job>": it means the same on every serve
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 
 from msgspec import Struct
 
@@ -59,7 +59,7 @@ class EventLog:
 
     async def listen(
         self, tenant: str | None, queue: str | None = None, after: str | None = None
-    ) -> AsyncIterator[Told]:
+    ) -> AsyncGenerator[Told, None]:
         """What ends from now on; `after`: what ended behind that event. None instead of an event: list again."""
         last = None if after is None else parse_event_id(after)
         listener = await self._join(tenant, queue)

@@ -160,7 +160,7 @@ class System(Protocol):
 
     async def history(self, since: datetime, until: datetime, step_s: float, kind: str | None = None) -> d.History: ...
 
-    async def declare(self, said: d.Declarations) -> Sequence[str]:
+    async def declare(self, said: d.Declarations) -> list[str]:
         """Store what an application declares; the names of schedules that code declared once and this code does not."""
 
     def events(

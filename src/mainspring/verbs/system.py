@@ -1,7 +1,7 @@
 """The system as a whole: what there is, what was, what an application declares (see `faces.System`)."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator
 from datetime import datetime
 
 import mainspring
@@ -63,7 +63,7 @@ class LocalSystem:
             since=from_micros(first), until=from_micros(last), step_s=step_s, periods=periods_of(tallies, kind)
         )
 
-    async def declare(self, said: d.Declarations) -> Sequence[str]:
+    async def declare(self, said: d.Declarations) -> list[str]:
         kinds, queues, schedules = read_declarations(said, self._tenant)
         done = await declare(self._store, kinds, queues, schedules, self._tenant)
         if done.changed:
@@ -75,7 +75,7 @@ class LocalSystem:
 
     def events(
         self, queue: str | None = None, after: str | None = None
-    ) -> AsyncIterator[tuple[str, d.JobEvent | None]]:
+    ) -> AsyncGenerator[tuple[str, d.JobEvent | None], None]:
         if after is not None:
             parse_event_id(after)  # refused before anything begins
         return self._engine.events.listen(self._tenant, queue, after)

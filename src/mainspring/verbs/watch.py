@@ -1,7 +1,7 @@
 """Single jobs as they go on, for those who follow one: one read of all watched jobs per look (see `faces.Jobs.events`)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from datetime import datetime
 
 from mainspring.core.job import JobRecord
@@ -41,7 +41,7 @@ class JobWatch:
         self._looks = Looks(self._look, lambda: bool(self._followers))
         self.hear = self._looks.hear
 
-    async def follow(self, job: bytes, tenant: str | None) -> AsyncIterator[d.JobEvent]:
+    async def follow(self, job: bytes, tenant: str | None) -> AsyncGenerator[d.JobEvent, None]:
         """Its state now, then what happens, until it has ended or is gone."""
         follower = _Follower()
         self._followers.setdefault(job, []).append(follower)
