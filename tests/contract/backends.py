@@ -34,6 +34,9 @@ class Backend(Protocol):
     def rows(self, store: Store, sql: str) -> list[tuple[Any, ...]]:
         """The answer to a plain SELECT that any database understands."""
 
+    def dump(self, store: Store) -> dict[str, list[tuple[Any, ...]]]:
+        """Every row of every table that there is."""
+
 
 Fresh = Callable[[], AbstractContextManager[Backend]]  # each call makes a new empty database, and removes it at the end
 
@@ -50,6 +53,10 @@ class SqliteBackend:
     def rows(self, store: Store, sql: str) -> list[tuple[Any, ...]]:
         assert isinstance(store, SqliteStore)
         return [tuple(row) for row in store._reader.execute(sql).fetchall()]
+
+    def dump(self, store: Store) -> dict[str, list[tuple[Any, ...]]]:
+        tables = self.rows(store, "select name from sqlite_master where type = 'table'")
+        return {name: self.rows(store, f"select * from {name}") for (name,) in tables}
 
 
 _KEPT = ("migration", "partition", "setting")  # tables that are not empty in a new schema
@@ -71,10 +78,16 @@ class PostgresBackend:
     def rows(self, store: Store, sql: str) -> list[tuple[Any, ...]]:
         return self._reader.rows(sql)
 
+    def dump(self, store: Store) -> dict[str, list[tuple[Any, ...]]]:
+        return {name: self._reader.rows(f"select * from {name}") for name in self._tables()}
+
+    def _tables(self) -> list[str]:
+        sql = "select tablename::text from pg_tables where schemaname = current_schema()"
+        return [name for (name,) in self._reader.rows(sql)]
+
     def empty(self) -> None:
         """As if the store had just been made."""
-        sql = "select tablename::text from pg_tables where schemaname = current_schema()"
-        tables = [name for (name,) in self._reader.rows(sql) if name not in _KEPT]
+        tables = [name for name in self._tables() if name not in _KEPT]
         wipe = [f"delete from {table}" for table in tables] + ["update partition set node = null" if tables else ""]
         self._reader.execute("set lock_timeout = '10s'")
         self._reader.execute("; ".join(wipe))
@@ -102,6 +115,8 @@ class ShardsBackend:
         (table, *_) = re.findall(r"\bfrom (\w+)", sql)
         if table in ("held", "limit_state"):
             return self._limit_rows(store, sql)
+        if table == "tenant":
+            return self._limits.rows(store.limits, sql)
         parts = [backend.rows(shard, sql) for backend, shard in zip(self._shards, store.shards, strict=True)]
         if table in ("node", "partition"):
             return parts[0]
@@ -109,6 +124,16 @@ class ShardsBackend:
         if table == "session":
             return list(dict.fromkeys(found))
         return [(sum(row[0] for row in found),)] if sql.startswith("select count(*)") else found
+
+    def dump(self, store: Store) -> dict[str, list[tuple[Any, ...]]]:
+        """Without the places, which are no jobs of anybody."""
+        assert isinstance(store, ShardedStore)
+        limits = self._limits.dump(store.limits)
+        found = {name: limits[name] for name in ("tenant", "queue", "kind", "limit_rule", "limit_state")}
+        for backend, shard in zip(self._shards, store.shards, strict=True):
+            for name, rows in backend.dump(shard).items():
+                found[name] = found.get(name, []) + rows
+        return found
 
     def _limit_rows(self, store: ShardedStore, sql: str) -> list[tuple[Any, ...]]:
         """Without the places of sessions that have ended: those wait for the rescue."""

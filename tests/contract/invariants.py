@@ -31,6 +31,7 @@ class Tables:
         self.held = rows("select job, name, key from held")
         self.active = rows("select job, schedule from active")
         self.cancel = rows("select job, session from cancel")
+        self.progress = rows("select job, attempt from progress")
         self.edge = rows("select child, parent from edge")
         self.claim = rows("select job, tenant, key from claim")
         self.occurrence = rows("select job, schedule, occurrence_at from occurrence")
@@ -104,6 +105,9 @@ def _check_live(t: Tables) -> None:
     for name, rows in (("held", t.held), ("cancel", t.cancel)):
         for row in rows:
             assert row[0] in live, f"I13: {name} has a row of {row[0].hex()}, which is not live"
+    for job, attempt in t.progress:
+        assert job in live, f"progress has a row of {job.hex()}, which is not live"
+        assert attempt == t.jobs[job]["attempt"], f"I4: progress of {job.hex()} is of another attempt"
     assert len({row[0] for row in t.cancel}) == len(t.cancel)
     cancelling = {job for job in live if t.jobs[job]["cancelling"]}
     assert {row[0] for row in t.cancel} == cancelling, "I12: a requested stop is listed for its session"

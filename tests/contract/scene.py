@@ -13,11 +13,12 @@ from mainspring.core.draft import Draft, claim_of, place
 from mainspring.core.job import JobRecord, Limit, NewJobs, Template
 from mainspring.core.lane import Lane
 from mainspring.core.options import parse_options
-from mainspring.core.partition import SLOTS, make_id, partition_of
+from mainspring.core.partition import SLOTS, make_id, partition_of, slot_of
 from mainspring.core.timer import SECOND, Micros
 from mainspring.runtime.clock import ManualClock
 from mainspring.store.contract import (
     Assigned,
+    Change,
     Firing,
     Hint,
     Inserted,
@@ -30,6 +31,7 @@ from mainspring.store.contract import (
     Settlement,
     Store,
 )
+from mainspring.store.service import Quota, TenantRecord
 from mainspring.submit import make_ids
 from mainspring.wire import Failure
 
@@ -38,9 +40,12 @@ LEASE_S = 10.0
 # Where a job may leave a row, and the other tables that a verb may change.
 JOB_TABLES = [
     *("job", "spec", "result", "failure", "claim", "timer", "ready", "live", "finished"),
-    *("expiry", "cancel", "edge", "held", "occurrence", "active"),
+    *("expiry", "cancel", "edge", "held", "occurrence", "active", "progress"),
 ]
-TABLES = [*JOB_TABLES, "limit_state", "node", "session", "partition", "schedule", "missed"]
+TABLES = [
+    *(*JOB_TABLES, "limit_state", "node", "session", "partition", "schedule", "missed"),
+    *("tenant", "access_key", "template", "template_version", "audit"),
+]
 FAILURE = Failure("error", "ValueError", "no", "Traceback: no")
 
 
@@ -177,15 +182,21 @@ class Scene:
 
     async def chain(self, length: int, **job: Any) -> list[bytes]:
         """Jobs of which each waits for the one before; they share a slot, as jobs that belong together do."""
-        made: list[bytes] = []
         slot = random.randrange(SLOTS)
-        for _ in range(length):
-            ids = [make_id(self.clock.now() // 1000, slot, random.getrandbits(62))]
-            batch, lane = make_batch(self.clock.now(), ids=ids, **job)
-            batch = structs.replace(batch, after=tuple(made[-1:]))
-            await self.store.insert_jobs([batch], [lane])
-            made += batch.ids
+        made = await self.submit(ids=[make_id(self.clock.now() // 1000, slot, random.getrandbits(62))], **job)
+        while len(made) < length:
+            made.append(await self.submit_after(made[-1], **job))
         return made
+
+    async def submit_after(self, parent: bytes, **job: Any) -> bytes:
+        """A job that waits for another one, in its slot."""
+        ids = [make_id(self.clock.now() // 1000, slot_of(parent), random.getrandbits(62))]
+        batch, lane = make_batch(self.clock.now(), ids=ids, **job)
+        await self.store.insert_jobs([structs.replace(batch, after=(parent,))], [lane])
+        return ids[0]
+
+    async def replay(self, *jobs: bytes) -> list[str | None]:
+        return await self.store.change_jobs([Change(job, replay=True) for job in jobs])
 
     async def started(self, session: bytes, **job: Any) -> bytes:
         """A job that is assigned to this session."""
@@ -212,6 +223,9 @@ class Scene:
         place, *names = name.split("/")
         if place == "queue":
             await self.store.put_queue(QueueRecord(names[0], names[1], False, Limit(**limit)))
+        elif place == "tenant":
+            quota = Quota(running=limit.get("concurrency"))
+            await self.store.put_tenants([TenantRecord(names[0], quota, self.clock.now())])
         else:
             await self.kinds({names[0]: Limit(**limit)})
 
@@ -234,7 +248,7 @@ class Scene:
 
     def firing(self, record: ScheduleRecord, occurrences: Sequence[Micros], **fields: Any) -> Firing:
         """The next step of a schedule: a job for each of the occurrences."""
-        made = [self._occurrence(record.id, at) for at in occurrences]
+        made = [self._occurrence(record, at) for at in occurrences]
         step = Firing(
             record.id,
             record.version,
@@ -246,8 +260,9 @@ class Scene:
         )
         return structs.replace(step, **fields)
 
-    def _occurrence(self, schedule: str, at: Micros) -> tuple[NewJobs, Lane]:
-        placed = place("tick", parse_options(), self.clock.now(), schedule=schedule, occurrence_at=at)
+    def _occurrence(self, record: ScheduleRecord, at: Micros) -> tuple[NewJobs, Lane]:
+        options = parse_options(tenant=record.tenant)
+        placed = place("tick", options, self.clock.now(), schedule=record.id, occurrence_at=at)
         return NewJobs(placed.template, make_ids(placed, 1, self.clock.now()), [b"{}"]), placed.lane
 
     async def fire(self, name: str, *occurrences: Micros, **fields: Any) -> list[bytes]:

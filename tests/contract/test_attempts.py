@@ -7,7 +7,7 @@ import pytest
 from contract.scene import FAILURE, START, Scene
 from mainspring.core.lifecycle import MAX_LOSSES
 from mainspring.core.timer import SECOND
-from mainspring.store.contract import AttemptFailure, Change, Ended, Settlement
+from mainspring.store.contract import AttemptFailure, Ended, Settlement
 from mainspring.wire import Failure
 
 # --- each outcome
@@ -252,7 +252,7 @@ async def test_i7_a_job_lost_too_often_fails_as_lost(scene: Scene) -> None:
         assert (await scene.record(job)).losses == lost
     record = await scene.record(job)
     assert (record.state, record.reason, record.attempt) == ("failed", "lost", MAX_LOSSES)
-    assert await scene.store.change_jobs([Change(job, replay=True)]) == ["pending"]
+    assert await scene.replay(job) == ["pending"]
     assert (await scene.record(job)).losses == 0
 
 

@@ -52,7 +52,7 @@ async def test_every_way_into_ready_sends_a_hint(scene: Scene) -> None:
     await scene.settle(session, timed, 1, "pending", due_at=START)
     await expect_ready(timed)
     await scene.fail(session, timed, 2)
-    await scene.store.change_jobs([Change(timed, replay=True)])
+    await scene.replay(timed)
     await expect_ready(timed)
     await scene.store.end_sessions([session])
     session = await scene.session()
@@ -100,6 +100,8 @@ async def test_ends_cancels_and_definitions_are_told(scene: Scene) -> None:
     assert len(heard.take("queue")) == 1
     await scene.limit("kind/k", concurrency=1)
     assert len(heard.take("queue")) == 1
+    await scene.limit("tenant/acme", concurrency=1)
+    assert len(heard.take("tenant")) == 1
     await scene.put_schedule("s")
     assert len(heard.take("schedule")) == 1
     await scene.fire("s", START)

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from contract.invariants import check_counters
-from contract.scene import FAILURE, START, Scene, make_batch, with_priority
+from contract.scene import START, Scene, make_batch, with_priority
 from mainspring.core.job import Resources
-from mainspring.core.timer import HOUR, SECOND, from_micros
-from mainspring.store.contract import UNCHANGED, Change, Inserted, JobFilter
+from mainspring.core.timer import HOUR, from_micros
+from mainspring.store.contract import Inserted, JobFilter
 
 # --- insert
 
@@ -303,85 +303,3 @@ async def test_a_blocked_job_is_cancelled_at_once_and_stays_so(scene: Scene) -> 
     await scene.assign(session, [parent])
     await scene.settle(session, parent, 1, "completed")
     assert await scene.state(child) == "cancelled"
-
-
-# --- replay
-
-
-@pytest.mark.parametrize("ended", ["failed", "cancelled"])
-async def test_i5_failed_and_cancelled_jobs_are_replayed_as_new_attempts(scene: Scene, ended: str) -> None:
-    session = await scene.session()
-    job = await scene.started(session)
-    await scene.settle(session, job, 1, ended, failure=FAILURE, reason="mine", counts="failure")
-    scene.clock.advance(30)
-    assert await scene.store.change_jobs([Change(job, replay=True)]) == ["pending"]
-    record = await scene.record(job)
-    assert (record.state, record.failures, record.losses, record.attempt) == ("pending", 0, 0, 1)
-    assert (record.due_at, record.finished_at, record.reason) == (START + 30 * SECOND, None, None)
-    (won,) = (await scene.assign(session)).won
-    assert won.attempt == 1
-    assert await scene.settle(session, job, 2, "completed", result=b"7")
-    assert [failure.attempt for failure in await scene.store.read_failures(job)] == [1]
-
-
-async def test_i5_nothing_else_is_replayed(scene: Scene) -> None:
-    session = await scene.session()
-    done = await scene.started(session)
-    await scene.settle(session, done, 1, "completed")
-    waiting, live = await scene.submit_one(), await scene.started(session)
-    answers = await scene.store.change_jobs([Change(job, replay=True) for job in (done, waiting, live, b"\0" * 16)])
-    assert answers == ["completed", UNCHANGED, "assigned", None]
-    assert scene.count("ready") == 1
-
-
-async def test_i12_a_replay_forgets_the_old_cancel_request(scene: Scene) -> None:
-    session = await scene.session()
-    job = await scene.started(session)
-    await scene.store.cancel_jobs([job])
-    await scene.settle(session, job, 1, "cancelled", reason="requested")
-    await scene.store.change_jobs([Change(job, replay=True)])
-    assert not (await scene.record(job)).cancelling
-    await scene.assign(session, [job])
-    assert await scene.store.list_cancelling(session) == []
-    await scene.fail(session, job, 2, again_in_s=0)
-    assert await scene.state(job) == "pending"
-
-
-# --- reprioritise
-
-
-async def test_another_priority_moves_a_waiting_job_in_the_order(scene: Scene) -> None:
-    first, second = await scene.submit(2)
-    later = await scene.submit_one(delay=60)
-    moved = [Change(job, priority=9) for job in (second, later)]
-    assert await scene.store.change_jobs(moved) == ["pending", "pending"]
-    assert [ready.job for ready in await scene.ready()] == [second, first]
-    assert [(await scene.record(job)).priority for job in (first, second, later)] == [5, 9, 9]
-    assert (await scene.record(later)).due_at == START + 60 * SECOND
-    scene.clock.advance(60)
-    await scene.ripen()
-    assert [ready.job for ready in await scene.ready()] == [second, later, first]
-
-
-async def test_i5_jobs_that_do_not_wait_keep_their_priority(scene: Scene) -> None:
-    session = await scene.session()
-    live, done = await scene.started(session), await scene.started(session)
-    await scene.settle(session, done, 1, "completed")
-    answers = await scene.store.change_jobs([Change(job, priority=9) for job in (live, done, b"\0" * 16)])
-    assert answers == ["assigned", "completed", None]
-    assert [(await scene.record(job)).priority for job in (live, done)] == [5, 5]
-
-
-async def test_i3_a_job_moved_since_it_was_read_leaves_nothing_behind_when_it_starts(scene: Scene) -> None:
-    session = await scene.session()
-    moved, replayed = await scene.submit(2)
-    stale = await scene.ready()
-    scene.clock.advance(1)
-    await scene.store.change_jobs([Change(moved, priority=10)])
-    await scene.store.cancel_jobs([replayed])
-    await scene.store.change_jobs([Change(replayed, replay=True)])
-    await scene.assign_stale(session, stale)
-    scene.check()
-    await scene.assign(session)
-    assert await scene.ready() == []
-    assert [await scene.state(job) for job in (moved, replayed)] == ["assigned", "assigned"]

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from contract.scene import START, Scene, make_schedule
 from mainspring.core.timer import SECOND
-from mainspring.store.contract import Change, JobFilter, MissedRecord
+from mainspring.store.contract import JobFilter, MissedRecord
 
 MINUTE = 60 * SECOND
 
@@ -143,7 +143,7 @@ async def test_i17_active_and_queued_are_counted_from_first_start_to_end(scene: 
     assert await counts() == (1, 0)
     await scene.store.cancel_jobs([first])
     assert await counts() == (0, 0)
-    await scene.store.change_jobs([Change(first, replay=True)])
+    await scene.replay(first)
     assert await counts() == (1, 0)
     await scene.assign(session, [first])
     await scene.settle(session, first, 2, "completed")

@@ -8,6 +8,7 @@ from contract.scene import LEASE_S, START, Heard, Scene
 from mainspring.core.partition import shares
 from mainspring.core.timer import SECOND
 from mainspring.errors import StoreError
+from mainspring.store.contract import SessionRecord
 from mainspring.wire import WorkerInfo
 
 
@@ -89,6 +90,29 @@ async def test_a_session_says_what_its_worker_can_do(scene: Scene) -> None:
     assert (second.info, second.live) == (None, 0)
     await scene.store.end_sessions([b"one"])
     assert [record.id for record in await scene.store.list_sessions()] == [b"two"]
+
+
+async def test_a_node_says_where_its_api_is(scene: Scene) -> None:
+    await scene.store.insert_node(b"open", "open", LEASE_S, "http://10.0.0.1:8420")
+    await scene.new_node(b"silent")
+    assert {node.name: node.url for node in await scene.store.list_nodes()} == {
+        "open": "http://10.0.0.1:8420",
+        "silent": None,
+    }
+
+
+async def test_a_session_is_read_by_its_id_with_the_tenant_it_serves_until_it_has_ended(scene: Scene) -> None:
+    node = await scene.new_node()
+    info = WorkerInfo(name="w", slots=3, kinds=frozenset({"a"}))
+    await scene.store.insert_session(b"one", node, "w", info, "acme")
+    await scene.store.insert_session(b"two", node, "v", tenant=None)
+    one, nobody, two = await scene.store.read_sessions([b"one", b"nobody", b"two"])
+    assert (one, nobody) == (SessionRecord(b"one", node, "w", START, info, 0, "acme"), None)
+    assert two == SessionRecord(b"two", node, "v", START, None, 0, None)
+    assert [session.tenant for session in await scene.store.list_sessions()] == ["acme", None]
+    await scene.store.end_sessions([b"one"])
+    assert await scene.store.read_sessions([b"one"]) == [None]
+    assert await scene.store.read_sessions([]) == []
 
 
 async def test_nodes_share_the_partitions_and_only_shares_move(scene: Scene) -> None:

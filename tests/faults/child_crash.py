@@ -21,6 +21,7 @@ from mainspring import App, Context
 from mainspring.core.schedule import parse_rule
 from mainspring.store.contract import Change
 from mainspring.store.opening import StoreSettings
+from mainspring.store.service import KeyRecord, Quota, TemplateRecord, TenantRecord
 from mainspring.sweep.ticker import Definition
 from mainspring.testing import ManualNode
 
@@ -114,6 +115,7 @@ class Life:
             self.acknowledged("retry", back.id)
             await node.tick()
             await self._schedule()
+            await self._serve()
             await node.advance("3m")
 
     async def _schedule(self) -> None:
@@ -122,6 +124,44 @@ class Life:
         self.acknowledged("create", "yearly")
         await self._app.schedules.delete("yearly")
         self.acknowledged("delete", "yearly")
+
+    async def _serve(self) -> None:
+        """What a server writes: a guest comes, and goes with all that he has."""
+        store = self._app.store
+        now = store.clock.now()
+        await store.put_tenants([TenantRecord("guest", Quota(running=1), now)])
+        self.acknowledged("tenant", "guest")
+        await self.submit(self._jobs.quick.options(tenant="guest", delay="5m").job(7), what="guest")
+        await store.insert_keys([_key("msk1", now)])
+        self.acknowledged("key", "msk1")
+        await store.revoke_keys(["msk1"])
+        self.acknowledged("revoke", "msk1")
+        await store.put_templates([_template(version, now) for version in (1, 2)])
+        self.acknowledged("template", "report")
+        await store.set_template("default", "report", current=1, shared_with=())
+        self.acknowledged("rollback", "report")
+        await store.delete_template("default", "report")
+        self.acknowledged("drop", "report")
+        await store.append_audit([("default", b"{}"), ("guest", b"{}")])
+        self.acknowledged("audit", "both")
+        await store.erase_tenant("guest", 100)
+        self.acknowledged("erase", "guest")
+
+
+def _key(id_: str, now: int) -> KeyRecord:
+    return KeyRecord(id=id_, digest=b"", name="", role="viewer", tenant="default", created_at=now, created_by="")
+
+
+def _template(version: int, now: int) -> TemplateRecord:
+    return TemplateRecord(
+        tenant="default",
+        name="report",
+        version=version,
+        definition=b"{}",
+        created_at=now,
+        created_by="",
+        current=version,
+    )
 
 
 def main(config: Config) -> None:

@@ -13,9 +13,12 @@ import pytest
 from contract.backends import PostgresBackend, fresh_schema
 from contract.scene import FAILURE, LEASE_S, START, TABLES, JumpingClock, Scene
 from faults import crash
-from mainspring.core.job import Limit
+from mainspring.core.job import Limit, Resources
+from mainspring.core.lane import Lane
 from mainspring.core.timer import SECOND
 from mainspring.store.contract import Change, KindRecord, Pick, QueueRecord, Settlement
+from mainspring.store.service import KeyRecord, Quota, TemplateRecord, TenantRecord
+from mainspring.wire import Progress
 from postgres.proxy import Proxy, When
 from postgres.server import Server
 
@@ -106,6 +109,15 @@ class Verbs:
 
         return act
 
+    async def mark_running_with_progress(self, scene: Scene) -> Act:
+        job = await scene.started(await scene.session())
+
+        async def act() -> Any:
+            await scene.store.mark_running([(job, 1)], [Progress(job, 1, 50.0, "half")])
+            return [(said.percent, said.message) for said in await scene.store.read_progress([job]) if said is not None]
+
+        return act
+
     async def rescue_attempts(self, scene: Scene) -> Act:
         session = await scene.session()
         job = await scene.started(session)
@@ -124,7 +136,7 @@ class Verbs:
 
         return act
 
-    async def retry_jobs(self, scene: Scene) -> Act:
+    async def change_jobs_that_ended(self, scene: Scene) -> Act:
         job = await scene.submit_one()
         await scene.store.cancel_jobs([job])
 
@@ -133,11 +145,14 @@ class Verbs:
 
         return act
 
-    async def reprioritise_jobs(self, scene: Scene) -> Act:
+    async def change_jobs(self, scene: Scene) -> Act:
         job = await scene.submit_one()
+        lane = Lane("default", "default", "work", Resources(cpu=2.0))
 
         async def act() -> Any:
-            return await scene.store.change_jobs([Change(job, priority=9)])
+            due_at = scene.clock.now() + SECOND
+            change = Change(job, priority=9, attempt=0, arguments=b'{"x":1}', due_at=due_at, lane=lane)
+            return await scene.store.change_jobs([change]), (await scene.record(job)).arguments
 
         return act
 
@@ -244,6 +259,93 @@ class Verbs:
             return len(await scene.fire("s", START)), (await scene.schedule("s")).version
 
         return act
+
+    async def put_tenants(self, scene: Scene) -> Act:
+        async def act() -> Any:
+            answer = await scene.store.put_tenants([TenantRecord("guest", Quota(running=3), START)])
+            return answer, await scene.store.list_tenants(), await scene.store.list_limits()
+
+        return act
+
+    async def erase_tenant(self, scene: Scene) -> Act:
+        await scene.store.put_tenants([TenantRecord("guest", Quota(running=3), START)])
+        await scene.submit(2, tenant="guest")
+        await scene.store.append_audit([("guest", b"{}")])
+
+        async def act() -> Any:
+            answer = await scene.store.erase_tenant("guest", 10)
+            (entry,) = await scene.store.list_audit("guest", after=0, limit=9)
+            return answer, entry.content, await scene.store.list_limits()
+
+        return act
+
+    async def insert_keys(self, scene: Scene) -> Act:
+        await scene.store.insert_keys([_key("token", role="join")])
+
+        async def act() -> Any:
+            answer = await scene.store.insert_keys([_key("first"), _key("second")], spend="token")
+            return answer, await scene.store.list_keys()
+
+        return act
+
+    async def revoke_keys(self, scene: Scene) -> Act:
+        await scene.store.insert_keys([_key("first"), _key("second")])
+
+        async def act() -> Any:
+            return await scene.store.revoke_keys(["first", "unknown"]), await scene.store.list_keys()
+
+        return act
+
+    async def put_templates(self, scene: Scene) -> Act:
+        async def act() -> Any:
+            answer = await scene.store.put_templates([_template(1), _template(2)])
+            return answer, await scene.store.list_template_versions("default", "report")
+
+        return act
+
+    async def set_template(self, scene: Scene) -> Act:
+        await scene.store.put_templates([_template(1), _template(2)])
+
+        async def act() -> Any:
+            answer = await scene.store.set_template("default", "report", current=1, shared_with=("guest",))
+            return answer, await scene.store.list_templates("guest")
+
+        return act
+
+    async def delete_template(self, scene: Scene) -> Act:
+        await scene.store.put_templates([_template(1)])
+
+        async def act() -> Any:
+            return await scene.store.delete_template("default", "report"), await scene.store.list_templates("default")
+
+        return act
+
+    async def append_audit(self, scene: Scene) -> Act:
+        await scene.store.append_audit([("default", b"before")])
+
+        async def act() -> Any:
+            await scene.store.append_audit([("default", b"one"), ("guest", b"two"), ("default", b"three")])
+            return await scene.store.list_audit("default", after=0, limit=9)
+
+        return act
+
+
+def _key(id_: str, role: str = "viewer") -> KeyRecord:
+    return KeyRecord(
+        id=id_, digest=b"digest", name=id_, role=role, tenant="default", created_at=START, created_by="test"
+    )
+
+
+def _template(version: int) -> TemplateRecord:
+    return TemplateRecord(
+        tenant="default",
+        name="report",
+        version=version,
+        definition=b"{}",
+        created_at=START,
+        created_by="test",
+        current=version,
+    )
 
 
 VERBS: dict[str, Prepare] = {name: verb for name, verb in Verbs.__dict__.items() if not name.startswith("__")}

@@ -20,7 +20,15 @@ from mainspring.core.partition import format_id
 from mainspring.core.timer import SECOND, to_micros
 
 _VERBS = crash.writing_verbs("sqlite")
-_FLOW = ("insert_jobs", "ripen_timers", "assign_jobs", "settle_attempts", "fire_schedules", "renew_lease")
+_FLOW = (
+    "insert_jobs",
+    "ripen_timers",
+    "assign_jobs",
+    "settle_attempts",
+    "fire_schedules",
+    "change_jobs",
+    "renew_lease",
+)
 _POINTS = [
     *((verb, point, 1) for verb in _VERBS for point in crash.STORE_POINTS),
     *((verb, point, 2) for verb in _FLOW for point in crash.STORE_POINTS),
@@ -73,6 +81,7 @@ def _check(site: Site, past: Site, promised: Acks, step: str, point: str) -> Non
     check_tables(site)
     _check_states(site, promised, old, step, point)
     _check_occurrences(site, promised)
+    _check_service(site, promised, (step, point))
     tally = check_effects(site, promised["submit"])
     assert tally.unexplained <= len(old), "only jobs that were pruned since may have been repeated without a record"
 
@@ -114,7 +123,7 @@ def _check_states(site: Site, promised: Acks, old: set[str], step: str, point: s
     for id_ in promised["back"]:  # cancelled, then replayed
         if promised["retry"]:
             allowed = {"completed"}
-        elif id_ in promised["cancel"] and (step, point) != ("retry_jobs", "committed"):
+        elif id_ in promised["cancel"] and (step, point) != ("change_jobs", "committed"):
             allowed = {"cancelled"}
         else:
             allowed = {"cancelled", "completed"}
@@ -125,6 +134,30 @@ def _check_states(site: Site, promised: Acks, old: set[str], step: str, point: s
     assert yearly == 0 or not promised["delete"]
     if promised["create"] and not promised["delete"]:
         assert yearly == 1 or (step, point) == ("delete_schedules", "committed")
+
+
+def _check_service(site: Site, promised: Acks, ended: tuple[str, str]) -> None:
+    """What was promised is there, once, as long as nothing has taken it away."""
+    keys = dict(site.rows("select id, revoked_at from access_key"))
+    assert set(keys) >= promised["key"]
+    assert all(keys[id_] is not None for id_ in promised["revoke"])
+    versions = site.value("select count(*) from template_version")
+    if promised["drop"]:
+        assert versions == 0
+    elif promised["template"] and ended != ("delete_template", "committed"):
+        assert versions == 2
+        assert site.value("select current from template") == 1 or not promised["rollback"]
+    chain = site.rows("select tenant, number, content from audit")
+    assert len(chain) == (2 if promised["audit"] or ended == ("append_audit", "committed") else 0)
+    guests = [format_id(id_) for (id_,) in site.rows("select id from job where tenant = 'guest'")]
+    if promised["erase"] or ended == ("erase_tenant", "committed"):
+        assert guests == []
+        assert {(number, content is None) for tenant, number, content in chain if tenant == "guest"} == {(1, True)}
+    else:
+        assert set(guests) >= promised["guest"]
+    marks = [erased_at is not None for (erased_at,) in site.rows("select erased_at from tenant")]
+    assert len(marks) == 1 or not promised["tenant"]
+    assert all(marks) or not promised["erase"]
 
 
 class _Occurring(Struct):

@@ -18,14 +18,14 @@ class AuditQuery(Struct, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=MAX_PAGE, description="How many at most.")] = 100
 
 
-class NewJoinToken(d.Request):
+class NewJoinToken(d.Request, frozen=True, kw_only=True):
     """`expires_in`: a duration."""
 
     name: str
     expires_in: str | float = "1h"
 
 
-class ErasedAnswer(d.Answer):
+class ErasedAnswer(d.Answer, frozen=True, kw_only=True):
     """How many jobs went with it."""
 
     jobs: int

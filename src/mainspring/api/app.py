@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from litestar import Litestar, Request, Response
+from litestar.enums import ScopeType
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
 
@@ -29,7 +30,7 @@ class Api(Litestar):
     """Routes addresses as they were sent: an escaped `/` belongs to a name, and names are unescaped once, by `Ask.path`."""
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:  # type: ignore[override]
-        if scope["type"] == "http" and b"%" in (raw := scope["raw_path"]):
+        if scope["type"] == ScopeType.HTTP and b"%" in (raw := scope["raw_path"]):
             scope["path"] = raw.decode("ascii", "replace")
         await super().__call__(scope, receive, send)
 
@@ -40,7 +41,7 @@ def make_api(parts: Parts, operations: Sequence[Operation] = OPERATIONS) -> Lite
     door = Door(parts.engine.audit)
     return Api(
         route_handlers=[*(_route(operation, parts, door) for operation in operations), *DESCRIPTIONS],
-        exception_handlers={Exception: _framework_problem},  # type: ignore[dict-item]
+        exception_handlers={Exception: _framework_problem},
         openapi_config=None,
         request_max_body_size=None,  # bodies are bounded where they are read
         logging_config=None,

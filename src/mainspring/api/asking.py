@@ -1,7 +1,6 @@
 """One request, as handlers see it: who asks, for which tenant, and what the request says."""
 
-from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import parse_qsl, unquote
 
 from msgspec import ValidationError, convert
@@ -19,7 +18,7 @@ from mainspring.errors import InvalidError
 if TYPE_CHECKING:
     from litestar.types import Receive, Scope
 
-    from mainspring.verbs.engine import LocalVerbs
+    from mainspring.verbs.local import LocalVerbs
 
 T = TypeVar("T")
 
@@ -77,10 +76,11 @@ class Ask:
         except UnicodeDecodeError:
             raise InvalidError(name, "is not valid UTF-8") from None
 
-    def query(self, type: type[T]) -> T:
+    def query(self, wanted: type[T]) -> T:
         """What stands behind the question mark, as what it should be."""
+        known: frozenset[str] = frozenset(wanted.__struct_encode_fields__)  # type: ignore[attr-defined]
         try:
-            return convert(self._pairs(_names_of(type)), type, strict=False)
+            return convert(self._pairs(known), wanted, strict=False)
         except ValidationError as error:
             refuse_decoding(error)
 
@@ -114,8 +114,3 @@ class Ask:
                 raise InvalidError(name, f"is no parameter here; there are {', '.join(sorted(known)) or 'none'}")
             found[name] = value
         return found
-
-
-@cache
-def _names_of(type: Any) -> frozenset[str]:
-    return frozenset(type.__struct_encode_fields__)

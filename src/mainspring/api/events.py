@@ -8,7 +8,7 @@ good, and when the store cannot be read; a listener then connects again, behind 
 import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import json
 
@@ -97,7 +97,7 @@ class Stream(Reply):
         if not leaving.done():
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _speak(self, send: "Send", *ends: "asyncio.Future[object]") -> None:
+    async def _speak(self, send: "Send", *ends: "asyncio.Future[Any]") -> None:
         silent_s = COMMENT_S  # the first comment at once: a listener knows that he is heard
         while True:
             coming = asyncio.ensure_future(anext(self._events, None))

@@ -7,7 +7,7 @@ is read by itself and strictly, so that one bad job is one bad answer. Only a bo
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import msgpack
+import msgpack  # type: ignore[import-untyped]
 from msgspec import DecodeError, Raw, ValidationError, convert, json
 
 from mainspring.api.limits import MAX_BATCH_ITEMS

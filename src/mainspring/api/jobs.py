@@ -34,7 +34,7 @@ class WaitQuery(Struct, forbid_unknown_fields=True):
     timeout_s: WaitSeconds = 30.0
 
 
-class CancelAnswer(d.Answer):
+class CancelAnswer(d.Answer, frozen=True, kw_only=True):
     """`cancelled`: it is over. `requested`: it runs and was asked to stop. `ended`: it was over before."""
 
     state: str
@@ -76,7 +76,7 @@ async def wait_jobs(ask: Ask) -> Reply:
         raise InvalidError("ids", f"has {len(asked.ids)} entries; 1 to {MAX_WAIT_IDS} are allowed")
     if not 0 <= asked.timeout_s <= MAX_WAIT_S:
         raise InvalidError("timeout_s", f"expected seconds from 0 to {MAX_WAIT_S:g}, got {asked.timeout_s:g}")
-    found = await wait_for(ask, ask.verbs.jobs.wait_any(asked.ids), asked.timeout_s)
+    found = await wait_for(ask, ask.verbs.jobs.wait_any(asked), asked.timeout_s + 1)
     return document(found if found is not None else d.WaitAnswer(ended=[]))
 
 

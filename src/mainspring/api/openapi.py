@@ -143,7 +143,7 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     kinds = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
     if len(kinds) == 1:
         rest = {key: value for key, value in schema.items() if key != "anyOf"}
-        return rest | kinds[0]
+        return {**rest, **kinds[0]}
     return schema
 
 

@@ -22,7 +22,7 @@ class MissedQuery(Struct, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=MAX_PAGE, description="How many at most.")] = 100
 
 
-class BackfillAnswer(d.Answer):
+class BackfillAnswer(d.Answer, frozen=True, kw_only=True):
     """How many jobs were made."""
 
     jobs: int

@@ -100,8 +100,9 @@ async def _submit_many(ask: Ask, items: Sequence[Item]) -> list[Answer]:
     finally:
         for task in flying:
             task.cancel()
-    if answers and all(isinstance(answer, StoreUnavailableError) for answer in answers):
-        raise answers[0]  # type: ignore[misc]  (nothing at all was written: the whole request may be repeated)
+    first = answers[0] if answers else None
+    if isinstance(first, StoreUnavailableError) and all(type(answer) is type(first) for answer in answers):
+        raise first  # nothing at all was written: the whole request may be repeated
     return answers
 
 

@@ -25,7 +25,7 @@ class HistoryQuery(Struct, forbid_unknown_fields=True):
     kind: Annotated[str | None, Meta(description="Only jobs of this kind.")] = None
 
 
-class Orphans(d.Answer):
+class Orphans(d.Answer, frozen=True, kw_only=True):
     """Schedules that code declared once and this code does not; they go on firing."""
 
     orphans: list[str]

@@ -19,19 +19,19 @@ class TemplateQuery(Struct, forbid_unknown_fields=True):
     owner: Annotated[str | None, Meta(description="The tenant that shares it; else one's own.")] = None
 
 
-class RollbackRequest(d.Request):
+class RollbackRequest(d.Request, frozen=True, kw_only=True):
     """The version to use from now on."""
 
     version: int
 
 
-class ShareRequest(d.Request):
+class ShareRequest(d.Request, frozen=True, kw_only=True):
     """Exactly these tenants may use it; `["*"]` is everybody."""
 
     tenants: list[str]
 
 
-class ValidateRequest(d.Request):
+class ValidateRequest(d.Request, frozen=True, kw_only=True):
     """A template, and values for its placeholders if they shall be checked too."""
 
     definition: d.TemplateDefinition

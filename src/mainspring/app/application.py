@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property
 from inspect import signature
-from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
 from msgspec import UNSET, json
 
@@ -50,6 +50,9 @@ from mainspring.submit import without_conflicts
 from mainspring.sweep.ticker import Definition
 from mainspring.verbs.engine import Engine
 from mainspring.verbs.faces import Verbs
+
+if TYPE_CHECKING:
+    from mainspring.app.serving import Serving
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -314,11 +317,13 @@ class App:
         resources: Resources | None = None,
         signals: bool = True,
         ready: Callable[[], Awaitable[None] | None] | None = None,
+        serving: "Serving | None" = None,
     ) -> None:
         """Schedule and execute in this process until `stop`, SIGTERM or SIGINT; then drain for up to `grace`.
 
         slots: jobs at once. labels: what jobs with `labels=` ask for. signals: handle SIGTERM and SIGINT.
-        ready: called when work begins. A store that cannot be reached yet is waited for.
+        ready: called when work begins. serving: the HTTP API, to be served beside it. A store that cannot be reached yet is
+        waited for.
         """
         settings = run_settings(slots=slots, grace=grace, retention=retention, failed_retention=failed_retention)
         if self._running is not None:
@@ -326,7 +331,7 @@ class App:
         labelled = check_labels(labels)
         await open_patiently(self)
         try:
-            self._running = Running(self, settings, labelled, resources)
+            self._running = Running(self, settings, labelled, resources, serving)
             await self._running.run(signals=signals, ready=ready)
         finally:
             self._running = None
