@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 class WorkerDesk(Protocol):
     """What operators may ask of the desk where workers register."""
 
-    async def drain(self, session: bytes) -> None:
-        """Ask a worker to take nothing new, finish and leave."""
+    async def drain(self, session: bytes) -> bool:
+        """Ask a worker to take nothing new, finish and leave; False where its session is not at this desk."""
 
-    async def remove(self, session: bytes) -> None:
-        """End its session at once."""
+    async def remove(self, session: bytes) -> bool:
+        """End its session at once; False where it is not at this desk."""
 
 
 class Engine:
