@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from mainspring import App
-from mainspring.app.declare import synchronise
+from mainspring.verbs.declaring import synchronise
 from mainspring.cli.root import run
 from mainspring.core.job import JobRecord, Options
 from mainspring.core.partition import make_id

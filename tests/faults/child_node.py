@@ -9,7 +9,7 @@ from msgspec import Struct, json
 from faults import timing
 from faults.child_worker import say
 from faults.scene import declare_ticks, make_jobs
-from mainspring.app.declare import synchronise
+from mainspring.verbs.declaring import synchronise
 from mainspring.node import Node
 from mainspring.store.opening import StoreSettings
 

@@ -11,19 +11,16 @@ import socket
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property
-from inspect import signature
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
 from msgspec import UNSET, json
 
 from mainspring.access.audit import Actor
 from mainspring.app.blocking import SyncApp
-from mainspring.app.declare import DeclaredKind, DeclaredSchedule
 from mainspring.app.function import JobFunction
 from mainspring.app.handle import Job
 from mainspring.app.limits import parse_limit
 from mainspring.app.running import Running, open_patiently
-from mainspring.app.schedules import ScheduleVerbs
 from mainspring.app.within import Connection
 from mainspring.client.settings import ServerSettings
 from mainspring.client.verbs import Remote
@@ -33,14 +30,14 @@ from mainspring.core.job import DEFAULT_TENANT, Limit, Resources
 from mainspring.core.options import (
     Duration,
     GivenOptions,
-    JobOptions,
     check_labels,
     check_name,
     parse_options,
+    refuse_once,
     tenant_of,
 )
 from mainspring.core.partition import parse_id
-from mainspring.core.schedule import parse_rule
+from mainspring.core.schedule import read_rule
 from mainspring.errors import InvalidError, NotRunningError, StoreError
 from mainspring.execute.context import Context
 from mainspring.execute.hooks import Hooks
@@ -50,8 +47,9 @@ from mainspring.store.contract import QueueRecord, Store, Transaction
 from mainspring.store.opening import StoreSettings, open_store
 from mainspring.submit import without_conflicts
 from mainspring.sweep.ticker import Definition
+from mainspring.verbs.declaring import ONE_JOB, DeclaredKind, DeclaredSchedule
 from mainspring.verbs.engine import Engine
-from mainspring.verbs.faces import Verbs
+from mainspring.verbs.faces import Schedules, Verbs
 
 if TYPE_CHECKING:
     from mainspring.app.serving import Serving
@@ -136,7 +134,7 @@ class App:
         limits over all workers, counted for each tenant and `limit_key` apart. Everything else: as in `.options(...)`.
         """
         defaults = parse_options(**options)
-        _refuse_once(defaults, "belongs to one submit: use .options(...)", unique=True)
+        refuse_once(defaults, "belongs to one submit: use .options(...)", unique=True)
         limit = parse_limit(concurrency, rate)
         if defaults.limit_key is not UNSET and limit == Limit():
             raise InvalidError("limit_key", "has no effect without concurrency= or rate=")
@@ -164,13 +162,12 @@ class App:
         arguments: what each job gets. options: as in `.options(...)`. Everything else is the rule: tz, dst, days, calendar,
         on_holiday, windows, overlap, catch_up, catch_up_cap, jitter, start_at, end_at, max_runs (see the schedules guide).
         """
-        _refuse_unknown(rule)
-        parsed = parse_rule(cron=cron, **rule)
+        parsed = read_rule({"cron": cron} | rule)
 
         def declare(function: JobFunction[P, R]) -> JobFunction[P, R]:
             if not isinstance(function, JobFunction):
                 raise InvalidError("schedule", "goes above @app.job(): put the decorators in that order")
-            _refuse_once(parse_options(**(options or {})), "a schedule's jobs come at its times: leave it out")
+            refuse_once(parse_options(**(options or {})), ONE_JOB)
             draft = function.options(**(options or {})).job(**(arguments or {}))  # type: ignore[call-arg]
             definition = Definition(parsed, draft.kind, draft.arguments.decode(), draft.options)
             schedule = DeclaredSchedule(tenant_of(draft.options), check_name("name", name or draft.kind), definition)
@@ -343,9 +340,9 @@ class App:
         return SyncApp(self)
 
     @property
-    def schedules(self) -> ScheduleVerbs:
-        """Pause, resume, trigger, backfill, look at schedules."""
-        return ScheduleVerbs(self.store, DEFAULT_TENANT)
+    def schedules(self) -> Schedules:
+        """Pause, resume, trigger, backfill, look at schedules of the default tenant; on a server, of the key's."""
+        return self.verbs(DEFAULT_TENANT if self._remote is None else None).schedules
 
     def decode_result(self, kind: str, data: bytes | None) -> Any:
         known = self.registry.get(kind)
@@ -394,20 +391,6 @@ class App:
     @property
     def declared(self) -> tuple[Sequence[DeclaredKind], Sequence[QueueRecord], Sequence[DeclaredSchedule]]:
         return list(self._kinds.values()), list(self._queues.values()), list(self._schedules.values())
-
-
-def _refuse_once(options: JobOptions, why: str, *, unique: bool = False) -> None:
-    """Refuse what can be said of a single job only."""
-    for field, name in (("key", "key"), ("due", "delay/at"), ("unique_s", "unique")):
-        if getattr(options, field) is not UNSET and not (unique and field == "unique_s"):
-            raise InvalidError(name, why)
-
-
-def _refuse_unknown(rule: dict[str, Any]) -> None:
-    known = signature(parse_rule).parameters
-    for name in rule:
-        if name not in known:
-            raise InvalidError(name, f"is no part of a schedule's rule; there are {', '.join(known)}")
 
 
 def _user() -> str:

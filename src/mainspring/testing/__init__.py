@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from mainspring.app import App
-from mainspring.app.declare import synchronise
+from mainspring.verbs.declaring import synchronise
 from mainspring.app.running import machine_resources
 from mainspring.core.duration import parse_duration
 from mainspring.core.job import Resources

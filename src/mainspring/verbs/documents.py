@@ -511,8 +511,11 @@ class KindDeclaration(Request, frozen=True, kw_only=True):
 
 
 class QueueDeclaration(Request, frozen=True, kw_only=True):
+    """`tenant` None: the one that this is asked for."""
+
     name: str
     limit: LimitDocument
+    tenant: str | None = None
 
 
 class Declarations(Request, frozen=True, kw_only=True):
@@ -524,7 +527,8 @@ class Declarations(Request, frozen=True, kw_only=True):
 
 
 class JobEvent(Answer, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that happened to a job: `ended` everywhere, on a single job's stream also `started`, `retrying`, `progress`."""
+    """Something that happened to a job: `ended` everywhere; on a single job's stream first `state`, as it is now, and then also
+    `started`, `retrying` and `progress`."""
 
     event: str
     id: str

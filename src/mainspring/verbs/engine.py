@@ -10,7 +10,9 @@ from mainspring.access.audit import Actor, AuditLog
 from mainspring.store.contract import Store
 from mainspring.submit import Submitter
 from mainspring.verbs.drafts import Drafts
+from mainspring.verbs.events import EventLog
 from mainspring.verbs.waiter import Waiter
+from mainspring.verbs.watch import JobWatch
 
 if TYPE_CHECKING:
     from mainspring.verbs.local import LocalVerbs
@@ -19,11 +21,11 @@ if TYPE_CHECKING:
 class WorkerDesk(Protocol):
     """What operators may ask of the desk where workers register."""
 
-    async def drain(self, session: bytes) -> None:
-        """Ask a worker to take nothing new, finish and leave."""
+    def drain(self, session: bytes) -> bool:
+        """Ask a worker to take nothing new, finish and leave; False where it is not at this desk."""
 
-    async def remove(self, session: bytes) -> None:
-        """End its session at once."""
+    async def remove(self, session: bytes) -> bool:
+        """End its session at once; False where it is not at this desk."""
 
 
 class Engine:
@@ -36,7 +38,9 @@ class Engine:
         self.drafts = Drafts(store)
         self.waiter = Waiter(store)
         self.audit = AuditLog(store)
-        self._silence = [store.subscribe(self.waiter.hear)]
+        self.events = EventLog(store)
+        self.watch = JobWatch(store)
+        self._silence = [store.subscribe(part.hear) for part in (self.waiter, self.events, self.watch)]
 
     def verbs(self, tenant: str | None, actor: Actor) -> "LocalVerbs":
         """What `actor` may ask for one tenant, or for all of them (None)."""
@@ -49,3 +53,5 @@ class Engine:
         for unsubscribe in self._silence:
             unsubscribe()
         self.waiter.close()
+        self.events.close()
+        self.watch.close()
