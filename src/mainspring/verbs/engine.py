@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class WorkerDesk(Protocol):
     """What operators may ask of the desk where workers register."""
 
-    def drain(self, session: bytes) -> bool:
+    async def drain(self, session: bytes) -> bool:
         """Ask a worker to take nothing new, finish and leave; False where it is not at this desk."""
 
     async def remove(self, session: bytes) -> bool:
