@@ -11,7 +11,7 @@ from bench.peers.protocol import Timer
 from mainspring import App
 from mainspring.app import JobFunction
 
-SLOTS = int(os.environ.get("BENCH_SLOTS", "1000"))
+SLOTS = int(os.environ.get("BENCH_SLOTS", "4000"))
 SETTINGS = (
     f"1 worker process with its node, slots={SLOTS}, async no-ops in the event loop, sleeping jobs in up to 64 threads; assigned "
     "durably before the start, settled durably after the end, history kept; bulk = submit_many"

@@ -95,8 +95,8 @@ class Proxy:
         self.delay_s = seconds
 
     def cut_at_commit(self, when: When, *, go_away: bool = False) -> None:
-        """Cut off the connection that sends the next COMMIT. One order is one cut. `go_away`: cut off all others with it,
-        and refuse new ones."""
+        """Cut off the connection that sends the next COMMIT, or a statement that leaves a mark and commits by itself. One order
+        is one cut. `go_away`: cut off all others with it, and refuse new ones."""
         self._cut.clear()
         self._goes_away = go_away
         self.order = when
@@ -202,6 +202,8 @@ class _Link:
         self._stranded = False
         self._swallows = False  # the answer of the server does not reach the client
         self._late = b""
+        self._is_idle = False  # no transaction is open
+        self._marking: dict[bytes, bool] = {}  # prepared statements by name: do they leave a mark?
 
     async def run(self) -> None:
         """Until either side has gone."""
@@ -239,9 +241,15 @@ class _Link:
             await asyncio.Event().wait()
 
     async def _upward(self) -> None:
-        async for message in _messages(self._from_client):
+        messages = _messages(self._from_client)
+        async for message in messages:
+            commits = _commits(message)
+            if self._marks(message):
+                while message[-5:-4] != b"S":  # the whole of it, up to its Sync
+                    message += await anext(messages)
+                commits = True
             await self._passage()
-            order = self._proxy.take_order() if _commits(message) else None
+            order = self._proxy.take_order() if commits else None
             if order == "before":
                 self.reset()
                 self._proxy.note_cut()
@@ -254,9 +262,18 @@ class _Link:
             self._to_server.write(message)
             await self._to_server.drain()
 
+    def _marks(self, message: bytes) -> bool:
+        """Is this the Bind of a statement that is a transaction by itself and leaves its mark?"""
+        kind, names = message[:1], message[5:].split(b"\0", 2)
+        if kind == b"P":
+            self._marking[names[0]] = b'"mark" (' in names[1] or b".mark (" in names[1]
+        return kind == b"B" and self._is_idle and self._marking.get(names[1], False)
+
     async def _downward(self) -> None:
         swallowed = b""
         while data := await self._from_server.read(65536):
+            if _is_whole(data):
+                self._is_idle = data[-1:] == b"I"
             await self._passage()
             if self._swallows:
                 swallowed += data

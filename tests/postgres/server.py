@@ -8,6 +8,7 @@ and is nothing else, which proves that no more is needed.
 """
 
 import base64
+import fcntl
 import hashlib
 import hmac
 import importlib.util
@@ -19,6 +20,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -30,6 +32,7 @@ from postgres.unprivileged import hand_over, unprivileged
 NAME = "mainspring"  # the role of the tests, and its database
 PATIENCE_S = 60.0
 _MEMORY = Path("/dev/shm")
+_PREFIX, _CLAIM = "mainspring-postgres-", "claim"
 _STOPS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 # What makes tests quick: nothing here is meant to survive the machine.
 _QUICK = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "on", "autovacuum_naptime": "10min"}
@@ -153,7 +156,10 @@ class _Process:
     def __init__(self, settings: dict[str, str]) -> None:
         self._binaries = find_binaries()
         memory = _MEMORY if _MEMORY.is_dir() else None
-        self.folder = Path(tempfile.mkdtemp(dir=memory, prefix="mainspring-postgres-"))
+        remove_orphans(memory or Path(tempfile.gettempdir()))
+        self.folder = Path(tempfile.mkdtemp(dir=memory, prefix=_PREFIX))
+        self._claim = (self.folder / _CLAIM).open("w")
+        fcntl.flock(self._claim, fcntl.LOCK_EX)
         hand_over(self.folder)
         self.port = free_port()
         self.password = secrets.token_hex(8)
@@ -233,6 +239,16 @@ class _Process:
         if self._child is not None:
             self.stop("immediate")
         shutil.rmtree(self.folder, ignore_errors=True)
+        self._claim.close()
+
+
+def remove_orphans(place: Path) -> None:
+    """Folders of test runs that were killed: memory is too dear to be left to them. Who lives holds the lock of his claim."""
+    for claim in place.glob(f"{_PREFIX}*/{_CLAIM}"):
+        with suppress(OSError), claim.open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if time.time() - claim.stat().st_mtime > PATIENCE_S:  # a younger one may be about to be locked
+                shutil.rmtree(claim.parent, ignore_errors=True)
 
 
 def _create_owner(process: _Process) -> None:

@@ -1,11 +1,10 @@
-"""The store when the network or the server fails it: what was asked for happens once, or not at all and it says so.
+"""The store when the database is away for a while, and when nobody tells it of changes.
 
-The proxy cuts a connection at the COMMIT of a verb: before the server hears of it, after it has committed, or while the transaction
-stays open. Whatever it was, the caller gets the answer he would have got, and the tables are sound.
+What happens to a commit that is cut off is in `tests/faults/test_commits.py`.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -13,10 +12,10 @@ import mainspring.store.postgres.database as database
 from contract.backends import PostgresBackend, fresh_schema
 from contract.scene import START, JumpingClock, Scene, make_batch
 from mainspring.errors import StoreUnavailableError
-from mainspring.store.contract import Hint, Inserted, Settlement
+from mainspring.store.contract import Hint
 from mainspring.store.postgres import PostgresStore
 from postgres.pooler import Pooler
-from postgres.proxy import Proxy, When
+from postgres.proxy import Proxy
 from postgres.server import Server
 
 
@@ -42,81 +41,6 @@ async def scene(backend: PostgresBackend, proxy: Proxy) -> AsyncIterator[Scene]:
     yield made
     made.check()
     await store.close()
-
-
-# --- a commit whose answer is lost
-
-
-async def submit(scene: Scene) -> Callable[[], Awaitable[None]]:
-    batch, lane = make_batch(START, arguments=[b"1"], key="k")
-
-    async def act() -> None:
-        assert await scene.store.insert_jobs([batch], [lane]) == [[Inserted(batch.ids[0])]]
-        assert (await scene.record(batch.ids[0])).arguments == b"1"
-        assert scene.count("job") == scene.count("claim") == 1
-
-    return act
-
-
-async def submit_many(scene: Scene) -> Callable[[], Awaitable[None]]:
-    async def act() -> None:
-        assert len(await scene.submit(500)) == 500  # by COPY
-        assert scene.count("job") == scene.count("ready") == 500
-
-    return act
-
-
-async def assign(scene: Scene) -> Callable[[], Awaitable[None]]:
-    session = await scene.session()
-    jobs = await scene.submit(3)
-    await scene.ready()
-
-    async def act() -> None:
-        assert [won.job for won in (await scene.assign(session)).won] == jobs
-        assert {(await scene.record(job)).attempt for job in jobs} == {1}
-
-    return act
-
-
-async def settle(scene: Scene) -> Callable[[], Awaitable[None]]:
-    session = await scene.session()
-    done, again = await scene.started(session), await scene.started(session)
-
-    async def act() -> None:
-        settlements = [Settlement(done, 1, "completed", result=b"1"), Settlement(again, 1, "pending", counts="failure")]
-        assert await scene.store.settle_attempts(session, settlements) == [True, True]
-        record = await scene.record(again)
-        assert (await scene.state(done), record.state, record.failures) == ("completed", "pending", 1)
-
-    return act
-
-
-async def fire(scene: Scene) -> Callable[[], Awaitable[None]]:
-    record = await scene.put_schedule("s")
-    step = scene.firing(record, [START])
-
-    async def act() -> None:
-        assert await scene.store.fire_schedules([step]) == [True]
-        assert ((await scene.schedule("s")).runs, scene.count("job")) == (1, 1)
-
-    return act
-
-
-VERBS = {"submit": submit, "submit_many": submit_many, "assign": assign, "settle": settle, "fire": fire}
-
-
-@pytest.mark.parametrize("when", ["before", "after", "late"])
-@pytest.mark.parametrize("verb", VERBS)
-async def test_i1_i4_i6_i9_a_verb_whose_commit_is_cut_off_happens_once(
-    scene: Scene, proxy: Proxy, verb: str, when: When
-) -> None:
-    act = await VERBS[verb](scene)
-    proxy.cut_at_commit(when)
-    await act()
-    proxy.wait_for_cut(0)
-    before = await scene.everything()
-    proxy.deliver()  # a commit that was late comes to a transaction that is no more
-    assert await scene.everything() == before
 
 
 # --- nobody there

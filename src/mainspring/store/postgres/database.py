@@ -1,9 +1,10 @@
 """Connections to one PostgreSQL database: transactions that survive an outage, and the errors they turn into.
 
-A write runs in one transaction. Where the connection breaks before the commit, nothing was written and it runs again; where it
-breaks during the commit, the mark that the transaction left tells what became of it. An outage is waited out, with backoff,
-for `PATIENCE_S`. Behind a pooler that hands out server connections by the transaction, everything runs inside
-explicit transactions and no statement stays prepared.
+A write runs in one transaction, which begins with its first statement; where that is the only one, it commits by itself. Where the
+connection breaks before the commit, nothing was written and it runs again; where it breaks during the commit, the mark that
+the transaction left tells what became of it. An outage is waited out, with backoff, for `PATIENCE_S`. Behind a pooler
+that hands out server connections by the transaction, everything runs inside explicit transactions and no statement stays
+prepared.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from mainspring.runtime.clock import Clock
 from mainspring.runtime.log import get_logger
 from mainspring.store.hints import Hints
 from mainspring.store.owner import Owner
-from mainspring.store.postgres.errors import LostRaceError, UnreachableError, mapped_errors
+from mainspring.store.postgres.errors import LostRaceError, UnreachableError, mapped_errors, was_refused
 from mainspring.store.queries import load_queries
 
 T = TypeVar("T")
@@ -84,6 +85,14 @@ class Tx(Hints):
         rows: list[Any] = await self.connection.fetch(self.q[name], *arguments)
         return rows
 
+    async def begin(self) -> None:
+        """Before what is not done by `fetch`."""
+
+    async def fetch_last(self, name: str, *arguments: Any) -> list[Any] | None:
+        """As `fetch`, and nothing follows: where nothing came before either, the statement is the whole transaction, and leaves its
+        mark itself, which its last two parameters are for. None: it has committed, and its answer was lost."""
+        return await self.fetch(name, *arguments, None, None)
+
 
 class _Connection(asyncpg.Connection):
     def get_reset_query(self) -> str:
@@ -95,16 +104,60 @@ class Mark(NamedTuple):
 
     at: Micros
     id: bytes
-    xid: str
+    xid: str | None
     pid: int
 
 
 class _UnknownOutcomeError(Exception):
     """The connection broke during a commit."""
 
-    def __init__(self, mark: Mark, answer: Any, tx: Tx) -> None:
-        super().__init__(mark.xid)
-        self.mark, self.answer, self.tx = mark, answer, tx
+    def __init__(self, mark: Mark) -> None:
+        super().__init__(mark.id)
+        self.mark = mark
+
+
+class _OwnTx(Tx):
+    """A transaction of the store's own, on a connection of its pool. It begins when there is something to do."""
+
+    mark: Mark | None = None
+    has_ended = False
+
+    def __init__(self, database: "Database", connection: Any, tries: int) -> None:
+        super().__init__(connection, database.q, database.clock.now(), database.partitions, tries)
+        self._database = database
+
+    async def begin(self) -> None:
+        if self.mark is None:
+            await self.connection.execute("begin isolation level read committed")
+            self.mark = await self._database.leave_mark(self.connection, self.now)
+
+    async def fetch(self, name: str, *arguments: Any) -> list[Any]:
+        await self.begin()
+        return await super().fetch(name, *arguments)
+
+    async def fetch_last(self, name: str, *arguments: Any) -> list[Any] | None:
+        if self.mark is not None or self._database.pooled:
+            return await super().fetch_last(name, *arguments)
+        mark = Mark(self.now, secrets.token_bytes(12), None, self.connection.get_server_pid())
+        try:
+            rows: list[Any] = await self.connection.fetch(self.q[name], *arguments, mark.at, mark.id)
+        except Exception as error:
+            if was_refused(error):
+                raise
+            if not await self._database.was_committed(mark):
+                raise LostRaceError from error
+            self.has_ended = True
+            return None
+        self.has_ended = True
+        return rows
+
+    async def commit(self) -> None:
+        if self.has_ended or self.mark is None:
+            return
+        try:
+            await self.connection.execute("commit")
+        except Exception as error:
+            raise _UnknownOutcomeError(self.mark) from error
 
 
 class Database:
@@ -167,31 +220,20 @@ class Database:
 
     async def write(self, operation: Callable[[Tx, *Ts], Awaitable[T]], *arguments: *Ts) -> tuple[T, Tx]:
         """Run an operation in a transaction of its own; its answer once it is durable, and what it hints at."""
-
-        async def once(tries: int) -> tuple[T, Tx]:
-            try:
-                return await self._transaction(operation, arguments, tries)
-            except _UnknownOutcomeError as error:
-                unknown = error
-            if await self.was_committed(unknown.mark):
-                return unknown.answer, unknown.tx
-            raise LostRaceError
-
-        return await self.patiently(once)
+        return await self.patiently(lambda tries: self._transaction(operation, arguments, tries))
 
     async def _transaction(
         self, operation: Callable[..., Awaitable[T]], arguments: tuple[Any, ...], tries: int
     ) -> tuple[T, Tx]:
-        async with self._connection() as connection:
-            await connection.execute("begin isolation level read committed")
-            tx = Tx(connection, self.q, self.clock.now(), self.partitions, tries)
-            mark = await self.leave_mark(connection, tx.now)
-            answer = await operation(tx, *arguments)
-            try:
-                await connection.execute("commit")
-            except Exception as error:
-                raise _UnknownOutcomeError(mark, answer, tx) from error
-            return answer, tx
+        try:
+            async with self._connection() as connection:
+                tx = _OwnTx(self, connection, tries)
+                answer = await operation(tx, *arguments)
+                await tx.commit()
+        except _UnknownOutcomeError as error:
+            if not await self.was_committed(error.mark):
+                raise LostRaceError from error
+        return answer, tx
 
     async def leave_mark(self, connection: Any, now: Micros) -> Mark:
         """In the transaction that is open on this connection."""
@@ -211,7 +253,8 @@ class Database:
     async def _was_committed(self, mark: Mark) -> bool:
         async with self._connection() as connection:
             await connection.execute("begin isolation level read committed")
-            await connection.fetch(self.q["end_transaction"], mark.pid, mark.xid)
+            if mark.xid is not None:
+                await connection.fetch(self.q["end_transaction"], mark.pid, mark.xid)
             await connection.fetch(self.q["deny_mark"], mark.at, mark.id)
             committed = await connection.fetchval(self.q["read_mark"], mark.at, mark.id)
             await connection.execute("commit")

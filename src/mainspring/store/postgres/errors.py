@@ -17,6 +17,7 @@ class UnreachableError(Exception):
 
 
 _CONFLICTS = (
+    asyncpg.DivisionByZeroError,  # a statement that counts and finds that it did not do what it should
     asyncpg.DeadlockDetectedError,
     asyncpg.LockNotAvailableError,
     asyncpg.SerializationError,
@@ -36,6 +37,11 @@ _GONE = (
     TimeoutError,
     OSError,
 )
+
+
+def was_refused(error: Exception) -> bool:
+    """Has the server answered, so that nothing was written? Else nobody knows."""
+    return isinstance(error, asyncpg.PostgresError | ValueError) and not isinstance(error, _GONE)
 
 
 @contextmanager

@@ -65,9 +65,10 @@ async def insert_fresh(tx: Tx, fresh: Sequence[NewJobs]) -> None:
         return
     if tx.copies and sum(len(batch.ids) for batch in made) >= COPY_FROM:
         await _copy(tx, made)
+        await _insert_companions(tx, made, waiting)
     else:
+        await _insert_companions(tx, made, waiting)
         await _insert(tx, made)
-    await _insert_companions(tx, made, waiting)
     for batch in made:
         _hint(tx, batch)
 
@@ -141,6 +142,7 @@ def _batch(tx: Tx, jobs: NewJobs, known: set[bytes], waiting: set[bytes]) -> Bat
 
 
 async def _copy(tx: Tx, batches: list[Batch]) -> None:
+    await tx.begin()
     jobs: list[tuple[object, ...]] = []
     specs: list[tuple[object, ...]] = []
     ready: list[tuple[object, ...]] = []
@@ -178,7 +180,7 @@ async def _insert(tx: Tx, batches: list[Batch]) -> None:
             b.ids, b.arguments, range(b.rank, b.rank + len(b.ids)), b.partitions, strict=True
         )
     ]
-    await tx.fetch("insert_jobs", *map(list, zip(*rows, strict=True)), tx.now)
+    await tx.fetch_last("insert_jobs", *map(list, zip(*rows, strict=True)), tx.now)
 
 
 async def _insert_companions(tx: Tx, batches: list[Batch], waiting: set[bytes]) -> None:

@@ -10,6 +10,7 @@ with n as (
   select * from unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::text[], $8::int2[], $9::int2[],
     $10::int8[], $11::int8[], $12::int8[], $13::int2[])
   as n (id, arguments, options, tenant, queue, kind, state, priority, band, lane, rank, due_at, partition)),
+m as (insert into mainspring.mark (at, id, committed) select $15::int8, $16::bytea, true where $16 is not null),
 j as (
   insert into mainspring.job (id, tenant, queue, kind, state, priority, band, lane, rank, due_at, created_at)
   select encode(id, 'hex')::uuid, tenant, queue, kind, state, priority, band, lane, rank, due_at, $14::int8 from n),
@@ -287,9 +288,10 @@ cross join lateral (
 select id from mainspring.session where id = any($1::bytea[]) and ended_at is null order by id for share
 
 -- name: assign_jobs
--- Answers with what workers must know of the jobs, with how many of them were moved, how many ready rows were found, and how
--- many of the sessions are open: these are locked, so that none ends while jobs are assigned to it.
-with open as (select 1 from mainspring.session where id = any($6::bytea[]) and ended_at is null order by id for share),
+-- Answers with what workers must know of the jobs. All or nothing: it divides by zero where a job was not moved, its ready row not
+-- found, or a session not open. Sessions are locked, so that none ends while jobs are assigned to it.
+with m as (insert into mainspring.mark (at, id, committed) select $7::int8, $8::bytea, true where $8 is not null),
+open as (select 1 from mainspring.session where id = any($6::bytea[]) and ended_at is null order by id for share),
 found as materialized (
   select j.* from unnest($1::uuid[], $2::int4[], $3::bytea[]) u (job, attempt, session) cross join lateral (
     select j.ctid as place, j.id, j.attempt, u.session, j.band, j.lane, j.rank, j.failures from mainspring.job j
@@ -305,7 +307,9 @@ taken as (
         and r.rank = f.rank and r.job = f.id offset 0) r))
   returning 1),
 noted as (insert into mainspring.live (session, job, attempt) select session, id, attempt + 1 from found)
-select f.id, s.arguments, s.options, f.failures, (select count(*) from moved), (select count(*) from taken), (select count(*) from open)
+select f.id, s.arguments, s.options, f.failures, 1 / (
+    (select count(*) from moved) = cardinality($1) and (select count(*) from taken) = cardinality($1)
+    and (select count(*) from open) = cardinality($6))::int
 from found f cross join lateral (select arguments, options from mainspring.spec s where s.job = f.id offset 0) s
 
 -- name: lock_ready
