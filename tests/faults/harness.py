@@ -169,7 +169,8 @@ class Site:
 
         def frozen() -> bool:
             child.signal(signal.SIGSTOP)
-            until(lambda: _state_of(child.pid) == "T", "the process has stopped")
+            until(lambda: not child.alive or _state_of(child.pid) == "T", "the process has stopped")
+            assert child.alive, f"{child.name} has ended by itself with code {child.wait()}: {child.errors()}"
             if self.place.can_write():
                 return True
             child.signal(signal.SIGCONT)

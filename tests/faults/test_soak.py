@@ -61,10 +61,8 @@ def _soak(site: Site, soak: Soak, plan: Plan, lease_s: float, tell: Tell) -> Non
     soak.heal()
     done = [load.stop() for load in loads]
     acknowledged = [id_ for load in loads for id_ in load.acknowledged]
-    tell(
-        f"healed; {len(acknowledged)} jobs were acknowledged, of {sum(each.refused for each in done)} none was written, "
-    )
-    tell(f"of {sum(each.uncertain for each in done)} nobody could tell; waiting until all have ended")
+    refused, uncertain = sum(each.refused for each in done), sum(each.uncertain for each in done)
+    tell(f"healed; acknowledged {len(acknowledged)}, refused {refused}, not known {uncertain}; now all must end")
     drained(site)
 
     ended = Counter(site.rows("select state, reason from job"))
@@ -73,8 +71,8 @@ def _soak(site: Site, soak: Soak, plan: Plan, lease_s: float, tell: Tell) -> Non
     tally = check_effects(site, [id_ for id_ in acknowledged if id_ not in given_up])
     repeats = explain(site, soak.faults, lease_s)
     tell(f"faults {dict(Counter(fault.kind for fault in soak.faults))}, jobs {dict(ended)}, runs {tally.runs}")
-    tell(f"lost 0, given up after three losses {len(given_up)}, repeats {repeats.explained}, ")
-    tell(f"repeats that nothing explains {len(repeats.unexplained)}")
+    tell(f"lost 0, given up after three losses {len(given_up)}, repeated because of {repeats.explained}")
+    tell(f"repeated because of nothing: {len(repeats.unexplained)}")
     assert not repeats.unexplained, f"runs that no fault explains, such as {repeats.unexplained[:3]}"
     assert set(ended) <= {("completed", None), ("failed", "lost")}
     assert len(acknowledged) > 10 * plan.seconds

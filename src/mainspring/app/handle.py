@@ -11,13 +11,16 @@ from mainspring.core.job import JobRecord
 from mainspring.core.lifecycle import State
 from mainspring.core.partition import format_id
 from mainspring.core.timer import from_micros
-from mainspring.errors import JobCancelledError, JobFailedError, NotFoundError
+from mainspring.errors import JobCancelledError, JobFailedError, NotFoundError, StoreError
+from mainspring.runtime.log import get_logger
 from mainspring.store.contract import Ended, Hint, Jobs
 
 if TYPE_CHECKING:
     from mainspring.app.application import App
 
 R = TypeVar("R")
+
+_log = get_logger("mainspring.app")
 
 _SLOW_LOOK_S = 1.0
 _MAX_SHARE = 0.2  # of the event loop's time that waiting for results may take
@@ -128,17 +131,18 @@ class Waiter:
         self._look: asyncio.TimerHandle | None = None
         self._looking: asyncio.Task[None] | None = None
         self._pause_s = 0.0
+        self._again = False
 
     async def wait(self, job: bytes) -> Ended:
-        (ended,) = await self._store.read_ended([job])
-        if ended is not None:
-            return ended
-        if (await self._store.read_jobs([job]))[0] is None:
-            raise NotFoundError(f"there is no job {format_id(job)}")
         future: asyncio.Future[Ended] = self._loop.create_future()
-        self._waiting.setdefault(job, []).append(future)
-        self._look_in(_SLOW_LOOK_S)
+        self._waiting.setdefault(job, []).append(future)  # before the first look, so that no hint falls between the two
         try:
+            (ended,) = await self._store.read_ended([job])
+            if ended is not None:
+                return ended
+            if (await self._store.read_jobs([job]))[0] is None:
+                raise NotFoundError(f"there is no job {format_id(job)}")
+            self._look_in(_SLOW_LOOK_S)
             return await future
         finally:
             waiters = self._waiting.get(job, [])
@@ -169,6 +173,8 @@ class Waiter:
         self._look = None
         if self._looking is None:
             self._looking = self._loop.create_task(self._answer())
+        else:
+            self._again = True  # what ended since that look began may not be in its answer
 
     async def _answer(self) -> None:
         started_s = time.monotonic()
@@ -179,8 +185,11 @@ class Waiter:
                     for future in self._waiting.pop(job, []):
                         if not future.done():
                             future.set_result(ended)
+        except StoreError as error:
+            _log.warning("cannot see which jobs have ended; looking again", error=str(error))
         finally:
             self._looking = None
             self._pause_s = (time.monotonic() - started_s) / _MAX_SHARE
             if self._waiting:
-                self._look_in(_SLOW_LOOK_S)
+                self._look_in(self._pause_s if self._again else _SLOW_LOOK_S)
+            self._again = False
