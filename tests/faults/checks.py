@@ -10,7 +10,6 @@ from msgspec import Struct, json
 from contract.invariants import check_rows
 from faults.harness import Site
 from mainspring.core.partition import format_id
-from mainspring.core.timer import SECOND
 
 
 class Tally(NamedTuple):
@@ -38,14 +37,14 @@ def check_effects(site: Site, acknowledged: Iterable[str]) -> Tally:
     return Tally(len(effects), len(effects) - len(runs), unexplained)
 
 
-def check_every_second(site: Site, schedule: str) -> int:
-    """Each second from a schedule's first to its last fired once or is recorded as missed; how many jobs it made."""
+def check_occurrences(site: Site, schedule: str, every: int) -> int:
+    """Each time from a schedule's first to its last fired once or is recorded as missed; how many jobs it made."""
     rows = site.rows("select occurrence_at from occurrence where schedule = ? order by 1", schedule)
     made = [options for (options,) in site.rows("select options from spec") if _schedule_of(options) == schedule]
     assert len(made) == len(rows), "more than one job for an occurrence"
     missed = site.rows("select first_at, last_at from missed where schedule = ?", schedule)
     covered = sorted([(at, at) for (at,) in rows] + missed)
-    wrong = [(a, b) for a, b in pairwise(covered) if b[0] - a[1] != SECOND]
+    wrong = [(a, b) for a, b in pairwise(covered) if b[0] - a[1] != every]
     assert not wrong, f"{len(wrong)} gaps or repeats, such as {wrong[0]}"
     return len(rows)
 
