@@ -27,8 +27,9 @@ def check_effects(site: Site, acknowledged: Iterable[str]) -> Tally:
     runs = Counter(effect.job for effect in effects)
     lost = [job for job in acknowledged if job not in runs]
     assert not lost, f"{len(lost)} acknowledged jobs never ran, such as {lost[:3]}"
-    twice = [key for key, count in Counter(effect[:2] for effect in effects).items() if count > 1]
-    assert not twice, f"{len(twice)} attempts ran twice, such as {twice[:3]}"
+    attempts = Counter(effect[:2] for effect in effects)
+    twice = sorted(effect for effect in effects if attempts[effect[:2]] > 1)
+    assert not twice, f"{len(twice)} runs of attempts that ran more than once, such as {twice[:4]}"
     stored = {format_id(row[0]): row[1:] for row in site.rows("select id, attempt, losses, failures from job")}
     unknown = [effect for effect in effects if effect.job in stored and effect.attempt > stored[effect.job][0]]
     assert not unknown, f"runs that the store knows nothing of: {unknown[:3]}"
