@@ -1,20 +1,30 @@
 """Settings of a process, each from an argument, else its environment variable, else its default.
 
-store            MAINSPRING_STORE           sqlite:///mainspring.db
+store            MAINSPRING_STORE           sqlite:///mainspring.db; also http://… or https://…, which is a server
+key              MAINSPRING_KEY             none    servers: the key that says who asks
+ca_file          MAINSPRING_CA_FILE         the system's    servers with https: certificates to trust
 schema           MAINSPRING_SCHEMA          mainspring   PostgreSQL: the schema that holds our tables
 listen_url       MAINSPRING_LISTEN_URL      none    PostgreSQL behind a pooler: a direct connection for wake-ups
 slots            MAINSPRING_SLOTS           100     jobs that one worker runs at once
 grace            MAINSPRING_GRACE           30s     for running jobs when the process is asked to stop
 retention        MAINSPRING_RETENTION       7d      how long completed and cancelled jobs are kept
 failed_retention MAINSPRING_FAILED_RETENTION 30d    how long failed ones are
+host             MAINSPRING_HOST            127.0.0.1   where `mainspring server` listens
+port             MAINSPRING_PORT            8420
+tls_cert         MAINSPRING_TLS_CERT        none    its certificate chain, a PEM file
+tls_key          MAINSPRING_TLS_KEY         none    the key to it
+url              MAINSPRING_URL             none    how other servers reach this one
 """
 
+import ipaddress
 import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 from msgspec import Struct
 
+from mainspring.client.settings import ServerSettings, checked_settings, is_safe, is_server
 from mainspring.core.duration import parse_duration
 from mainspring.core.options import Duration
 from mainspring.errors import InvalidError
@@ -24,6 +34,8 @@ from mainspring.store.url import is_postgres, parse_url
 DEFAULT_STORE = "sqlite:///mainspring.db"
 DEFAULT_SLOTS = 100
 MAX_SLOTS = 100_000
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 8420
 
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 _NOT_OURS = ("public", "information_schema")
@@ -36,6 +48,55 @@ class RunSettings(Struct, frozen=True):
     grace_s: float
     keep_s: float
     keep_failed_s: float
+
+
+class ServeSettings(Struct, frozen=True, kw_only=True):
+    """Where the HTTP API listens, and to whom. `keys` False: everybody may do everything; on the loopback only."""
+
+    host: str = DEFAULT_HOST
+    port: int = DEFAULT_PORT
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    keys: bool = True
+    url: str | None = None
+
+    @property
+    def address(self) -> str:
+        """For people on this machine."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'http' if self.tls_cert is None else 'https'}://{host}:{self.port}"
+
+
+def app_settings(
+    store: str | None = None,
+    *,
+    schema: str | None = None,
+    listen_url: str | None = None,
+    key: str | None = None,
+    ca_file: str | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> StoreSettings | ServerSettings:
+    """Where an application's jobs are: in a store, or behind a server."""
+    url = store if store is not None else environ.get("MAINSPRING_STORE")
+    if not is_server(url):
+        _refuse_given("has no effect on a store: leave it out, or name a server", key=key, ca_file=ca_file)
+        return store_settings(store, schema=schema, listen_url=listen_url, environ=environ)
+    _refuse_given("has no effect on a server: leave it out, or name a store", schema=schema, listen_url=listen_url)
+    return server_settings(url, key=key, ca_file=ca_file, environ=environ)
+
+
+def server_settings(
+    url: str | None, *, key: str | None = None, ca_file: str | None = None, environ: Mapping[str, str] = os.environ
+) -> ServerSettings:
+    """Which server, and who we are there. Variables that are set for others (http:// needs no certificates) do not matter."""
+    given = ca_file if ca_file is not None or not is_safe(url) else environ.get("MAINSPRING_CA_FILE")
+    return checked_settings(url, key if key is not None else environ.get("MAINSPRING_KEY"), given)
+
+
+def _refuse_given(problem: str, **given: str | None) -> None:
+    for field, value in given.items():
+        if value is not None:
+            raise InvalidError(field, problem)
 
 
 def store_settings(
@@ -106,4 +167,59 @@ def _slots(value: object) -> int:
     number = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
     if type(number) is not int or not 1 <= number <= MAX_SLOTS:
         raise InvalidError("slots", f"expected a whole number from 1 to {MAX_SLOTS}, got {value!r}")
+    return number
+
+
+def serve_settings(
+    *,
+    host: str | None = None,
+    port: int | None = None,
+    tls_cert: str | None = None,
+    tls_key: str | None = None,
+    keys: bool = True,
+    url: str | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> ServeSettings:
+    """Where to serve. A server without keys is refused wherever others could reach it."""
+    place = host if host is not None else environ.get("MAINSPRING_HOST", DEFAULT_HOST)
+    if not keys and not is_loopback(place):
+        raise InvalidError(
+            "no_keys", f"everybody who reaches {place} could do everything: leave it out, or listen on {DEFAULT_HOST}"
+        )
+    cert = tls_cert if tls_cert is not None else environ.get("MAINSPRING_TLS_CERT")
+    key = tls_key if tls_key is not None else environ.get("MAINSPRING_TLS_KEY")
+    _check_tls(cert, key)
+    reached = url if url is not None else environ.get("MAINSPRING_URL")
+    return ServeSettings(
+        host=place,
+        port=_port(port if port is not None else environ.get("MAINSPRING_PORT", DEFAULT_PORT)),
+        tls_cert=cert,
+        tls_key=key,
+        keys=keys,
+        url=None if reached is None else checked_settings(reached, None, None).url,
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Can only this machine reach it?"""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _check_tls(cert: str | None, key: str | None) -> None:
+    if (cert is None) != (key is None):
+        raise InvalidError("tls_key" if key is None else "tls_cert", "a certificate and its key go together: give both")
+    for field, path in (("tls_cert", cert), ("tls_key", key)):
+        if path is not None and not Path(path).is_file():
+            raise InvalidError(field, f"there is no file {path}")
+
+
+def _port(value: object) -> int:
+    number = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+    if type(number) is not int or not 0 <= number <= 65_535:
+        raise InvalidError("port", f"expected a number from 0 (any free one) to 65535, got {value!r}")
     return number

@@ -16,7 +16,8 @@
     ├── UnknownKeyError                 a server does not know the key, or it was revoked or has expired
     ├── ForbiddenError                  the key is good, but its role or tenant does not allow this
     ├── LimitedError                    too much at once: a rate or a quota; `.retry_after_s` says when to try again
-    ├── ServerError                     a server cannot be reached, or answered something that is no answer
+    ├── ServerError                     a server cannot be reached, or answered something that is no answer; `.uncertain` says
+    │                                   whether it may have carried out what was asked
     └── NotRunningError                 the app is not open: use `async with app`
 
 Signals that a job raises on purpose (`Retry`, `Snooze`, `Cancel`) are not errors; they live in `mainspring.execute.signals`.
@@ -104,7 +105,11 @@ class LimitedError(MainspringError):
 
 
 class ServerError(MainspringError):
-    """Whether the request was carried out is not known, unless it was one that may be repeated."""
+    """Where `uncertain`, nobody knows whether the request was carried out; else it certainly was not."""
+
+    def __init__(self, message: str, *, uncertain: bool = True) -> None:
+        super().__init__(message)
+        self.uncertain = uncertain
 
 
 class NotRunningError(MainspringError, RuntimeError):

@@ -44,9 +44,12 @@ class Node:
         name: str | None = None,
         leave: Callable[[], None] = lambda: None,
         monotonic: Callable[[], float] = time.monotonic,
+        url: str | None = None,
     ) -> None:
-        """`leave` is called when somebody asks this node to: whoever runs it stops its workers, and then it."""
+        """`leave` is called when somebody asks this node to: whoever runs it stops its workers, and then it. `url`: where other
+        nodes reach its API."""
         self.store = store
+        self.url = url
         self.id = b""
         self.name = name or f"{socket.gethostname()}-{os.getpid()}"
         self.gauges = gauges = Gauges()
@@ -80,7 +83,7 @@ class Node:
     async def join(self) -> None:
         """Register with the store and take a share of the partitions; nothing runs yet."""
         self.id = secrets.token_bytes(16)
-        await self.store.insert_node(self.id, self.name, LEASE_S)
+        await self.store.insert_node(self.id, self.name, LEASE_S, self.url)
         if self.dispatcher.closed:  # asked to stop before it began
             await self.store.drain_nodes([self.id])
         self.desk.node = self.id

@@ -31,10 +31,13 @@ class Submitter:
         self._store = store
         self._clock = clock
 
+    async def insert(self, drafts: Sequence[Draft]) -> list[Inserted]:
+        """One answer per draft, in order; a key that belongs to a different job is one."""
+        return await (self._insert(drafts) if len(drafts) <= CHUNK else self._insert_many(drafts))
+
     async def submit(self, drafts: Sequence[Draft]) -> list[Inserted]:
-        """One answer per draft, in order. A key that belongs to a different job is a `ConflictError`, and the rest is submitted."""
-        answers = await (self._insert(drafts) if len(drafts) <= CHUNK else self._insert_many(drafts))
-        return _without_conflicts(drafts, answers)
+        """The same, but a key that belongs to a different job is a `ConflictError`; the rest is submitted."""
+        return without_conflicts(drafts, await self.insert(drafts))
 
     async def submit_within(
         self, connection: object, drafts: Sequence[Draft], *, blocking: bool = False
@@ -45,7 +48,7 @@ class Submitter:
             batches, lanes = group(drafts[start : start + CHUNK], self._clock.now())
             for batch in await self._store.insert_within(connection, batches, lanes, blocking=blocking):
                 answers += batch
-        return _without_conflicts(drafts, answers)
+        return without_conflicts(drafts, answers)
 
     async def _insert_many(self, drafts: Sequence[Draft]) -> list[Inserted]:
         """While one chunk commits, the next ones are made."""
@@ -71,12 +74,13 @@ class Submitter:
         return [answer for batch in answers for answer in batch]
 
 
-def _without_conflicts(drafts: Sequence[Draft], answers: list[Inserted]) -> list[Inserted]:
+def without_conflicts(drafts: Sequence[Draft], answers: Sequence[Inserted]) -> list[Inserted]:
+    """The answers, where none of them is a conflict."""
     for draft, answer in zip(drafts, answers, strict=True):
         if answer.conflict:
             key = draft.options.key
             raise ConflictError(f"key: {key!r} belongs to a job with another kind or other arguments; use another key")
-    return answers
+    return list(answers)
 
 
 def group(drafts: Sequence[Draft], now: Micros) -> tuple[list[NewJobs], list[Lane]]:

@@ -37,6 +37,14 @@ class Assignment(Struct, frozen=True, gc=False):
     lane: int = 0
 
 
+class PullReply(Struct, frozen=True):
+    """What a worker far away gets for a pull. `cancel` and `drain`: as in `ReportReply`."""
+
+    assignments: list[Assignment]
+    cancel: list[bytes] = []
+    drain: bool = False
+
+
 class OutcomeType(StrEnum):
     """The closed set of ways an attempt ends."""
 

@@ -94,7 +94,7 @@ class Cli:
         async def work(app: App) -> None:
             running = asyncio.create_task(app.run(signals=False, slots=4))
             for job in await app.store.list_jobs(JobFilter(), before=None, limit=100):
-                await app.waiter.wait(job.id)
+                await app.engine.waiter.wait(job.id)
             app.stop()
             await running
 

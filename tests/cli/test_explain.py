@@ -8,13 +8,13 @@ from msgspec import structs
 
 from cli.harness import NOW, Cli, record
 from mainspring import App, Resources
-from mainspring.cli.explaining import causes
-from mainspring.cli.facts import MOST_AHEAD, Facts, LimitFact, Parent, gather
 from mainspring.core.job import JobRecord, Limit, Options
 from mainspring.core.lane import Lane
 from mainspring.core.partition import make_id
 from mainspring.core.timer import SECOND
 from mainspring.store.contract import AttemptFailure, LimitUse, NodeRecord, SessionRecord
+from mainspring.verbs.explaining import causes
+from mainspring.verbs.facts import MOST_AHEAD, Facts, LimitFact, Parent, gather
 from mainspring.wire import Failure, WorkerInfo
 
 NODE = NodeRecord(b"n" * 16, "host-1", NOW - SECOND, NOW + SECOND)

@@ -12,8 +12,8 @@ from cli.harness import NOW, record
 from mainspring.cli.eventview import event_line
 from mainspring.cli.logs import configure_logs
 from mainspring.cli.watching import Event, changes
-from mainspring.cli.words import clean, count, duration, listed, relative, shortened
 from mainspring.core.timer import SECOND
+from mainspring.core.words import clean, count, duration, listed, relative, shortened
 from mainspring.runtime.log import get_logger
 from mainspring.wire import Failure
 

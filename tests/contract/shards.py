@@ -162,8 +162,13 @@ class ShardedStore:
     async def read_jobs(self, ids: Sequence[bytes]) -> list[JobRecord | None]:
         return await self._routed(ids, self.shard_of, lambda shard, own: shard.read_jobs(own))
 
-    async def list_jobs(self, which: JobFilter, *, before: bytes | None, limit: int) -> list[JobRecord]:
-        pages = [self._page(number, which, before, limit) for number in range(len(self.shards))]
+    async def list_jobs(
+        self, which: JobFilter, *, before: bytes | None, limit: int, ended_at: Micros | None = None
+    ) -> list[JobRecord]:
+        if ended_at is None:
+            pages = [self._page(number, which, before, limit) for number in range(len(self.shards))]
+        else:
+            pages = [s.list_jobs(which, before=before, limit=limit, ended_at=ended_at) for s in self.shards]
         found = [record for page in await asyncio.gather(*pages) for record in page]
         return sorted(found, key=_end if which.state in ENDED else _id, reverse=True)[:limit]
 

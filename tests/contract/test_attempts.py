@@ -24,8 +24,8 @@ async def test_i6_a_success_completes_its_job_and_keeps_its_result(scene: Scene)
     record = await scene.record(with_result)
     assert (record.state, record.finished_at, record.reason) == ("completed", START + 3 * SECOND, None)
     assert await scene.store.read_ended([without, with_result]) == [
-        Ended("completed", None, None, None),
-        Ended("completed", None, b"[1]", None),
+        Ended("completed", None, None, None, "default", "work"),
+        Ended("completed", None, b"[1]", None, "default", "work"),
     ]
 
 
@@ -35,7 +35,7 @@ async def test_i6_a_final_failure_is_kept_with_its_traceback(scene: Scene) -> No
     assert await scene.fail(session, job, 1)
     record = await scene.record(job)
     assert (record.state, record.reason, record.failures) == ("failed", "error", 1)
-    assert await scene.store.read_ended([job]) == [Ended("failed", "error", None, FAILURE)]
+    assert await scene.store.read_ended([job]) == [Ended("failed", "error", None, FAILURE, "default", "work")]
     assert await scene.store.read_failures(job) == [AttemptFailure(1, START, FAILURE)]
 
 
@@ -68,7 +68,7 @@ async def test_a_job_may_cancel_itself(scene: Scene) -> None:
     session = await scene.session()
     job = await scene.started(session)
     assert await scene.settle(session, job, 1, "cancelled", reason="raised")
-    assert await scene.store.read_ended([job]) == [Ended("cancelled", "raised", None, None)]
+    assert await scene.store.read_ended([job]) == [Ended("cancelled", "raised", None, None, "default", "work")]
 
 
 async def test_every_failed_attempt_is_kept_oldest_first(scene: Scene) -> None:

@@ -1,1 +1,1 @@
-"""Keys, roles, quotas and audit of the HTTP service. Empty until the service is built."""
+"""Who may do what, and how much of it: keys, roles, rates, quotas, and the record of what people did."""

@@ -1,1 +1,1 @@
-"""The HTTP API. Empty until the service is built."""
+"""The HTTP API: thin handlers between requests and verbs. `app.make_api` puts it together."""

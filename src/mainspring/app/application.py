@@ -5,18 +5,22 @@ cancelled. `app.run()` adds a node and a worker in this process, until stopped. 
 """
 
 import asyncio
+import getpass
+import os
+import socket
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property
 from inspect import signature
-from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
 from msgspec import UNSET, json
 
+from mainspring.access.audit import Actor
 from mainspring.app.blocking import SyncApp
 from mainspring.app.declare import DeclaredKind, DeclaredSchedule
 from mainspring.app.function import JobFunction
-from mainspring.app.handle import Job, Waiter
+from mainspring.app.handle import Job
 from mainspring.app.limits import parse_limit
 from mainspring.app.running import Running, open_patiently
 from mainspring.app.schedules import ScheduleVerbs
@@ -42,8 +46,13 @@ from mainspring.execute.registry import Kind, Registry
 from mainspring.runtime.clock import Clock
 from mainspring.store.contract import QueueRecord, Store, Transaction
 from mainspring.store.opening import open_store
-from mainspring.submit import Submitter
+from mainspring.submit import without_conflicts
 from mainspring.sweep.ticker import Definition
+from mainspring.verbs.engine import Engine
+from mainspring.verbs.faces import Verbs
+
+if TYPE_CHECKING:
+    from mainspring.app.serving import Serving
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -92,7 +101,7 @@ class App:
         self._kinds: dict[str, DeclaredKind] = {}
         self._queues: dict[str, QueueRecord] = {}
         self._schedules: dict[str, DeclaredSchedule] = {}
-        self._store: Store | None = None
+        self._engine: Engine | None = None
         self._opened = 0
         self._opening = asyncio.Lock()
         self._running: Running | None = None
@@ -206,25 +215,36 @@ class App:
             )
         async with self._opening:
             if self._opened == 0:
-                self._store = store = await open_store(self.store_settings, self.clock)
-                self.waiter = Waiter(store)
-                store.subscribe(self.waiter.hear)
-                self._submitter = Submitter(store, store.clock)
+                self._engine = Engine(await open_store(self.store_settings, self.clock))
             self._opened += 1
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._opened -= 1
         if self._opened == 0:
-            store, self._store = self.store, None
-            self.waiter.close()
-            await store.close()
+            engine, self._engine = self.engine, None
+            engine.close()
+            await engine.store.close()
+
+    @property
+    def engine(self) -> Engine:
+        """What does the work over the open store."""
+        if self._engine is None:
+            raise NotRunningError("the app is not open: use `async with app:` (or `with app.sync:`)")
+        return self._engine
 
     @property
     def store(self) -> Store:
-        if self._store is None:
-            raise NotRunningError("the app is not open: use `async with app:` (or `with app.sync:`)")
-        return self._store
+        return self.engine.store
+
+    def verbs(self, tenant: str | None = None) -> Verbs:
+        """Everything that can be asked, for one tenant or for all of them."""
+        return self.engine.verbs(tenant, self.actor)
+
+    @cached_property
+    def actor(self) -> Actor:
+        """Who stands in the audit record for what is done here."""
+        return Actor(f"{_user()}@{socket.gethostname()}", "app")
 
     # submitting and reading
 
@@ -240,16 +260,16 @@ class App:
         return await self._submit(drafts, within, blocking=True)
 
     async def _submit(self, drafts: Iterable[Draft], within: object, *, blocking: bool = False) -> list[Job[Any]]:
-        self.store  # noqa: B018  says that the app is not open, before anything is made
+        verbs = self.verbs()  # says that the app is not open, before anything is made
         wanted = drafts if isinstance(drafts, list) else list(drafts)
         for draft in wanted:
             if type(draft) is not Draft:
                 raise InvalidError("drafts", f"expected what function.job(...) makes, got {type(draft).__name__}")
         if within is None:
-            answers = await self._submitter.submit(wanted)
+            answers = without_conflicts(wanted, await verbs.jobs.submit(wanted))
         else:
-            answers = await self._submitter.submit_within(within, wanted, blocking=blocking)
-        return [Job(self, a.id, d.kind, a.existed) for d, a in zip(wanted, answers, strict=True)]
+            answers = await self.engine.submitter.submit_within(within, wanted, blocking=blocking)
+        return [Job(self, answer.id, answer.existed) for answer in answers]
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """A transaction for your own tables and your submits together.
@@ -266,7 +286,7 @@ class App:
 
     def get(self, id: str) -> Job[Any]:
         """The handle of a job by its id."""
-        return Job(self, parse_id(id), None)
+        return Job(self, parse_id(id))
 
     @cached_property
     def sync(self) -> SyncApp:
@@ -297,11 +317,13 @@ class App:
         resources: Resources | None = None,
         signals: bool = True,
         ready: Callable[[], Awaitable[None] | None] | None = None,
+        serving: "Serving | None" = None,
     ) -> None:
         """Schedule and execute in this process until `stop`, SIGTERM or SIGINT; then drain for up to `grace`.
 
         slots: jobs at once. labels: what jobs with `labels=` ask for. signals: handle SIGTERM and SIGINT.
-        ready: called when work begins. A store that cannot be reached yet is waited for.
+        ready: called when work begins. serving: the HTTP API, to be served beside it. A store that cannot be reached yet is
+        waited for.
         """
         settings = run_settings(slots=slots, grace=grace, retention=retention, failed_retention=failed_retention)
         if self._running is not None:
@@ -309,7 +331,7 @@ class App:
         labelled = check_labels(labels)
         await open_patiently(self)
         try:
-            self._running = Running(self, settings, labelled, resources)
+            self._running = Running(self, settings, labelled, resources, serving)
             await self._running.run(signals=signals, ready=ready)
         finally:
             self._running = None
@@ -337,6 +359,13 @@ def _refuse_unknown(rule: dict[str, Any]) -> None:
     for name in rule:
         if name not in known:
             raise InvalidError(name, f"is no part of a schedule's rule; there are {', '.join(known)}")
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run as somebody without a name
+        return str(os.getuid())
 
 
 def _types(given: _ErrorTypes | None) -> tuple[type[BaseException], ...] | None:

@@ -1,4 +1,4 @@
-"""One run of an app: a node and a worker in this process, from start to drain."""
+"""One run of an app: a node, a worker and perhaps the HTTP API in this process, from start to drain."""
 
 import asyncio
 import inspect
@@ -18,6 +18,7 @@ from mainspring.runtime.loop import tune_interpreter
 
 if TYPE_CHECKING:
     from mainspring.app.application import App
+    from mainspring.app.serving import Serving
 
 _log = get_logger("mainspring.app")
 
@@ -42,21 +43,39 @@ async def open_patiently(app: "App") -> None:
 class Running:
     """See `run`. Started inside the open app."""
 
-    def __init__(self, app: "App", settings: RunSettings, labels: frozenset[str], resources: Resources | None) -> None:
+    def __init__(
+        self,
+        app: "App",
+        settings: RunSettings,
+        labels: frozenset[str],
+        resources: Resources | None,
+        serving: "Serving | None" = None,
+    ) -> None:
         self._app = app
-        self.node = Node(app.store, keep_s=settings.keep_s, keep_failed_s=settings.keep_failed_s, leave=self.stop)
-        self.worker = Worker(
-            app.registry,
-            self.node.desk,
-            slots=settings.slots,
-            grace_s=settings.grace_s,
-            labels=labels,
-            resources=resources or machine_resources(),
-            hooks=app.hooks,
-            now=app.store.clock.now,
+        self._serving = serving
+        self.node = Node(
+            app.store,
+            keep_s=settings.keep_s,
+            keep_failed_s=settings.keep_failed_s,
+            leave=self.stop,
+            url=None if serving is None else serving.settings.url,
         )
+        # A server without an application's code has nothing to execute.
+        self.worker: Worker | None = None
+        if serving is None or len(app.registry):
+            self.worker = Worker(
+                app.registry,
+                self.node.desk,
+                slots=settings.slots,
+                grace_s=settings.grace_s,
+                labels=labels,
+                resources=resources or machine_resources(),
+                hooks=app.hooks,
+                now=app.store.clock.now,
+            )
         self._stopping: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
+        self._asked = asyncio.Event()
 
     async def run(self, *, signals: bool, ready: Callable[[], Awaitable[None] | None] | None) -> None:
         tune_interpreter()
@@ -64,21 +83,32 @@ class Running:
         handled = self._handle_signals() if signals else []
         await self.node.start()
         try:
+            if self._serving is not None:
+                await self._serving.start(self._app.engine, self.node)
             if ready is not None:
                 told = ready()
                 if inspect.isawaitable(told):
                     await told
-            await self.worker.run()
+            await (self._asked.wait() if self.worker is None else self.worker.run())
         finally:
+            if self._serving is not None:
+                await self._serving.stop()
             await self.node.stop()
             for number in handled:
                 self._loop.remove_signal_handler(number)
 
     def stop(self) -> None:
         """May be called again: the first call began the drain, and it goes on."""
+        self._asked.set()
         if self._stopping is None:
+            if self._serving is not None:
+                self._serving.drain()
             self.node.drain()
-            self._stopping = self._loop.create_task(self.worker.stop())
+            self._stopping = self._loop.create_task(self._stop_worker())
+
+    async def _stop_worker(self) -> None:
+        if self.worker is not None:
+            await self.worker.stop()
 
     def _handle_signals(self) -> list[int]:
         handled: list[int] = []

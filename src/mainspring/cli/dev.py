@@ -11,17 +11,20 @@ import typer
 
 from mainspring import __version__
 from mainspring.app import App
+from mainspring.app.serving import Serving, is_installed
 from mainspring.cli.documents import job_summary, raw
 from mainspring.cli.eventview import event_line
 from mainspring.cli.failures import AppError
 from mainspring.cli.logs import configure_logs
 from mainspring.cli.options import AppStoreUrl, AsJson
 from mainspring.cli.output import Output, fields, text
+from mainspring.cli.trying import curl_line
 from mainspring.cli.watching import Event, Watcher
-from mainspring.cli.words import count, listed
 from mainspring.cli.worker import Slots, application
-from mainspring.config import DEFAULT_STORE, run_settings
+from mainspring.config import DEFAULT_HOST, DEFAULT_PORT, DEFAULT_STORE, run_settings, serve_settings
 from mainspring.core.timer import from_micros
+from mainspring.core.words import count, listed
+from mainspring.errors import InvalidError
 from mainspring.runtime.loop import new_event_loop
 from mainspring.store.opening import StoreSettings
 from mainspring.store.url import shown_url
@@ -36,18 +39,21 @@ Target = Annotated[
     typer.Argument(metavar="MODULE:APP", help="Where the application is, such as tasks:app.", show_default=False),
 ]
 Grace = Annotated[str, typer.Option(metavar="DURATION", help="For running jobs when asked to stop.")]
+Port = Annotated[int, typer.Option(metavar="NUMBER", help="Where the HTTP API listens; 0: any free port.")]
 
 
 def dev(
     target: Target = None,
     slots: Slots = None,
     grace: Grace = "5s",
+    port: Port = DEFAULT_PORT,
     store: AppStoreUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Run an application here and show what happens, until Ctrl-C.
 
-    Its jobs and schedules run in this process; jobs that other processes submit to the same store are shown and run too.
+    Its jobs and schedules run in this process; jobs that other processes submit to the same store are shown and run too. The HTTP
+    API listens on 127.0.0.1, without keys: whoever can log in to this machine can use it.
     """
     if target is None:
         raise AppError(_NO_TARGET)
@@ -55,21 +61,34 @@ def dev(
     configure_logs(as_json=as_json, level="warning", stream=sys.stderr)
     app = application(target, store)
     output = Output(as_json)
+    serving = _serving(port)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(_run(app, target, slots, grace, output))
+        runner.run(_run(app, target, slots, grace, output, serving))
 
 
-async def _run(app: App, target: str, slots: int | None, grace: str, output: Output) -> None:
+def _serving(port: int) -> Serving | None:
+    """None where the parts of a server are not installed: everything else works without them."""
+    if not is_installed():
+        return None
+    try:
+        return Serving(serve_settings(host=DEFAULT_HOST, port=port, keys=False, environ={}))
+    except InvalidError as error:
+        raise InvalidError("--port", f"{error.problem}, such as --port {port + 1}") from None
+
+
+async def _run(app: App, target: str, slots: int | None, grace: str, output: Output, serving: Serving | None) -> None:
     watching: list[asyncio.Task[None]] = []
 
     def begin() -> None:
-        _greet(app, target, output)
+        _greet(app, target, output, serving)
         watcher = Watcher(app.store, _teller(output), lambda: _say(output, "more jobs than this view can follow"))
         watching.append(asyncio.create_task(_watch(watcher)))
 
     try:
-        await app.run(slots=slots, grace=grace, ready=begin)
+        await app.run(slots=slots, grace=grace, ready=begin, serving=serving)
     finally:
+        if serving is not None:
+            serving.close()
         for task in watching:
             task.cancel()
     _say(output, "stopped")
@@ -83,17 +102,20 @@ async def _watch(watcher: Watcher) -> None:
         return
 
 
-def _greet(app: App, target: str, output: Output) -> None:
+def _greet(app: App, target: str, output: Output, serving: Serving | None) -> None:
     place = app.store_settings.place
     kinds, _, schedules = app.declared
-    document = {"event": "ready", "app": target, "store": place, "kinds": sorted(app.registry.names())}
-    known = f"{count(len(kinds), 'kind')} of job: {listed(sorted(app.registry.names()), 8)}"
+    names = sorted(app.registry.names())
+    url = None if serving is None else serving.address
+    document = {"event": "ready", "app": target, "store": place, "kinds": names, "url": url}
+    known = f"{count(len(kinds), 'kind')} of job: {listed(names, 8)}"
     timed = f", {count(len(schedules), 'schedule')}" if schedules else ""
     here = "" if place == StoreSettings(DEFAULT_STORE).place else f" --store {shown_url(app.store_settings.url)}"
     command = _command()
     hints = [
         ("application", f"{target} ({known}{timed})"),
         ("store", place),
+        *_api_hints(app, url),
         ("try, elsewhere", f"{command} jobs list{here}"),
         ("", f"{command} jobs explain ID{here}"),
         ("", f"{command} queues list{here}"),
@@ -102,6 +124,15 @@ def _greet(app: App, target: str, output: Output) -> None:
     ]
     title = text(f"Mainspring {__version__}", style="bold")
     output.show(document, lambda: [title, fields(hints), ""])
+
+
+def _api_hints(app: App, url: str | None) -> list[tuple[str, str]]:
+    if url is None:
+        return [("HTTP API", "not installed: pip install 'mainspring[server]'")]
+    return [
+        ("HTTP API", f"{url} (no keys, this machine only); its page is {url}/v1/docs"),
+        ("", curl_line(app.registry, url)),
+    ]
 
 
 def _command() -> str:

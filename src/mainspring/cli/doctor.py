@@ -13,7 +13,7 @@ from mainspring.cli.options import AsJson, StoreUrl
 from mainspring.cli.output import Output, table, text
 from mainspring.cli.postgreschecks import check_database
 from mainspring.cli.storechecks import check_store
-from mainspring.cli.words import count
+from mainspring.core.words import count
 from mainspring.errors import InvalidError
 
 if TYPE_CHECKING:

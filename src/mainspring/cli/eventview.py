@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 from mainspring.cli.jobview import took
 from mainspring.cli.output import COLOURS
 from mainspring.cli.watching import Event
-from mainspring.cli.words import clean, relative, shortened
 from mainspring.core.lifecycle import State
 from mainspring.core.partition import format_id
 from mainspring.core.timer import SECOND, from_micros
+from mainspring.core.words import clean, relative, shortened
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from mainspring.cli.explaining import Cause, causes
-from mainspring.cli.facts import Facts, gather
 from mainspring.cli.opening import opened, perform
 from mainspring.cli.options import AsJson, JobId, StoreUrl
 from mainspring.cli.output import Output, text
 from mainspring.core.partition import format_id, parse_id
+from mainspring.verbs.explaining import Cause, causes
+from mainspring.verbs.facts import Facts, gather
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

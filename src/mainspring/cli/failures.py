@@ -9,7 +9,7 @@ import traceback
 
 import typer
 
-from mainspring.cli.words import clean
+from mainspring.core.words import clean
 from mainspring.errors import InvalidError, MainspringError, StoreError
 
 FAILURE = 1  # not found, a conflict, a job that failed

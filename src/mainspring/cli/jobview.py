@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mainspring.cli.output import fields, pretty_json, table, text
-from mainspring.cli.words import clean, duration, listed, moment_and_relative, relative
-from mainspring.core.job import JobRecord, Resources
+from mainspring.core.job import JobRecord
 from mainspring.core.lifecycle import State
 from mainspring.core.partition import format_id
 from mainspring.core.timer import SECOND, Micros
+from mainspring.core.words import duration, listed, moment_and_relative, needs, relative
 from mainspring.store.contract import AttemptFailure, Ended
 
 if TYPE_CHECKING:
@@ -98,15 +98,3 @@ def _pairs(record: JobRecord, now: Micros) -> Iterator[tuple[str, object]]:
 
 def _maybe(at: Micros | None, now: Micros) -> str | None:
     return None if at is None else moment_and_relative(at, now)
-
-
-def needs(resources: Resources) -> str:
-    """`2 CPU cores, 4096 MB`; empty where nothing is needed."""
-    parts = []
-    if resources.cpu:
-        parts.append(f"{resources.cpu:g} CPU cores")
-    if resources.memory_mb:
-        parts.append(f"{resources.memory_mb} MB of memory")
-    if resources.gpu:
-        parts.append(f"{resources.gpu} GPUs")
-    return clean(", ".join(parts))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mainspring.app import App
 from mainspring.cli.failures import AppError, UserCodeError
-from mainspring.cli.words import listed
+from mainspring.core.words import listed
 
 _EXAMPLE = "for example `tasks:app` for `app = App()` in tasks.py"
 

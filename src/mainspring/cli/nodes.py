@@ -10,9 +10,9 @@ from mainspring.cli.documents import Document
 from mainspring.cli.opening import opened, perform
 from mainspring.cli.options import AsJson, StoreUrl
 from mainspring.cli.output import Output, table, text
-from mainspring.cli.words import listed, relative
 from mainspring.core.partition import format_id
 from mainspring.core.timer import Micros, from_micros
+from mainspring.core.words import listed, relative
 from mainspring.errors import ConflictError, NotFoundError
 from mainspring.store.contract import NodeRecord, SessionRecord
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import json
 
-from mainspring.cli.words import clean
+from mainspring.core.words import clean
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -12,7 +12,7 @@ from typing import Any
 from mainspring.cli.checks import FAIL, OK, WARN, Check
 from mainspring.cli.opening import how_to_make
 from mainspring.cli.postgreshealth import HEALTH, Look
-from mainspring.cli.words import listed
+from mainspring.core.words import listed
 from mainspring.errors import StoreVersionError
 from mainspring.store.opening import StoreSettings
 from mainspring.store.queries import load_migrations

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from mainspring.cli.checks import OK, WARN, Check
-from mainspring.cli.words import count, duration, listed
+from mainspring.core.words import count, duration, listed
 from mainspring.store.opening import StoreSettings
 
 _OLD = timedelta(minutes=5)

@@ -12,10 +12,10 @@ from mainspring.cli.documents import Document, limit_document
 from mainspring.cli.opening import opened, perform
 from mainspring.cli.options import AsJson, StoreUrl, Tenant
 from mainspring.cli.output import Output, table, text
-from mainspring.cli.words import duration, listed
 from mainspring.core.job import DEFAULT_TENANT, Limit
 from mainspring.core.lifecycle import State
 from mainspring.core.options import JobOptions, check_name, queue_of
+from mainspring.core.words import duration, listed
 from mainspring.errors import NotFoundError
 from mainspring.store.contract import JobFilter, QueueRecord
 

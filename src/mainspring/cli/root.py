@@ -18,6 +18,7 @@ from mainspring.cli.failures import FAILURE, INTERRUPTED, UsageError, report, re
 COMMANDS = {
     "dev": "mainspring.cli.dev:dev",
     "worker": "mainspring.cli.worker:worker",
+    "server": "mainspring.cli.server:server",
     "submit": "mainspring.cli.submit:submit",
     "jobs": "mainspring.cli.jobs:jobs_app",
     "schedules": "mainspring.cli.schedules:schedules_app",

@@ -15,11 +15,11 @@ from mainspring.cli.opening import opened, perform
 from mainspring.cli.options import AsJson, StoreUrl, Tenant
 from mainspring.cli.output import Output, fields, pretty_json, table, text
 from mainspring.cli.reading import read_time
-from mainspring.cli.words import count, duration, relative, stamp
 from mainspring.core.job import DEFAULT_TENANT
 from mainspring.core.occurrence import Missed
 from mainspring.core.options import check_name, whole_number
 from mainspring.core.timer import Micros, to_micros
+from mainspring.core.words import count, duration, relative, stamp
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from mainspring.cli.checks import OK, WARN, Check
-from mainspring.cli.words import count, duration, listed, relative
 from mainspring.core.lane import Lane
 from mainspring.core.timer import SECOND, Micros
+from mainspring.core.words import count, duration, listed, relative
 from mainspring.dispatch.matcher import Seat
 from mainspring.store.contract import JobFilter, NodeRecord, SessionRecord, Store
 

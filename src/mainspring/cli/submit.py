@@ -17,11 +17,11 @@ from mainspring.cli.options import AsJson, StoreUrl
 from mainspring.cli.output import Output
 from mainspring.cli.reading import encoded, read_arguments, read_moment, read_time
 from mainspring.cli.waiting import await_end, end_line, raise_unless_completed
-from mainspring.cli.words import listed
 from mainspring.config import store_settings
 from mainspring.core.draft import Draft
 from mainspring.core.duration import parse_duration
 from mainspring.core.options import JobOptions, merged, parse_options
+from mainspring.core.words import listed
 from mainspring.errors import InvalidError, NotFoundError
 
 _Text = str | None

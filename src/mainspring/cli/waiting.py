@@ -6,9 +6,9 @@ from mainspring.app import App
 from mainspring.cli.documents import Document, end_document
 from mainspring.cli.failures import WaitedError
 from mainspring.cli.output import pretty_json
-from mainspring.cli.words import duration, shortened
 from mainspring.core.lifecycle import State
 from mainspring.core.partition import format_id
+from mainspring.core.words import duration, shortened
 from mainspring.errors import JobCancelledError, JobFailedError
 from mainspring.store.contract import Ended
 
@@ -17,7 +17,7 @@ async def await_end(app: App, job: bytes, within_s: float | None) -> tuple[Docum
     """How the job ended; `WaitedError` if it has not after `within_s`."""
     try:
         async with asyncio.timeout(within_s):
-            ended = await app.waiter.wait(job)
+            ended = await app.engine.waiter.wait(job)
     except TimeoutError:
         (record,) = await app.store.read_jobs([job])
         state = record.state if record else "gone"

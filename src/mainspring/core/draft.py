@@ -53,7 +53,7 @@ def place(
     """The template and lane of jobs of this kind with these options, submitted now."""
     priority = _said(options.priority, DEFAULT_PRIORITY)
     fixed = _options(options, now, schedule, occurrence_at)
-    due_at = None if options.due is UNSET else _time("at", options.due.resolve(now))
+    due_at = None if options.due is UNSET else checked_time("at", options.due.resolve(now))
     lane = Lane(tenant_of(options), queue_of(options), kind, rounded(fixed.resources), fixed.labels, fixed.limit_key)
     band = band_of(priority, fixed.complexity)
     template = Template(lane.tenant, lane.queue, kind, priority, int(band), lane.number(), due_at, fixed)
@@ -78,8 +78,8 @@ def _options(options: JobOptions, now: Micros, schedule: str | None, occurrence_
         retries=_said(options.retries, DEFAULT_RETRIES),
         backoff=_said(options.backoff, Backoff()),
         timeout_s=_said(options.timeout_s, None),
-        deadline_at=None if options.deadline is UNSET else _time("deadline", options.deadline.resolve(now)),
-        start_by=None if options.start_by is UNSET else _time("start_by", options.start_by.resolve(now)),
+        deadline_at=None if options.deadline is UNSET else checked_time("deadline", options.deadline.resolve(now)),
+        start_by=None if options.start_by is UNSET else checked_time("start_by", options.start_by.resolve(now)),
         resources=_said(options.resources, Resources()),
         labels=_said(options.labels, frozenset()),
         tags=_said(options.tags, ()),
@@ -94,7 +94,8 @@ def _said(value: T | UnsetType, default: T) -> T:
     return default if isinstance(value, UnsetType) else value
 
 
-def _time(field: str, at: Micros) -> Micros:
+def checked_time(field: str, at: Micros) -> Micros:
+    """A time that every store and every reader can have."""
     if not 0 <= at <= _YEAR_9999:
         raise InvalidError(field, "is outside the years 1970 to 9999")
     return at

@@ -135,10 +135,13 @@ def whole_number(field: str, value: object, least: int, most: int) -> int:
     return value
 
 
-def _tenant(field: str, value: object) -> str:
+def check_tenant(field: str, value: object) -> str:
+    """A name that a tenant may have."""
     name = check_name(field, value)
     if "/" in name:
         raise InvalidError(field, f"{name!r} holds a '/', which parts a tenant from a name")
+    if name == "*":
+        raise InvalidError(field, "'*' means all tenants; name one")
     return name
 
 
@@ -217,7 +220,7 @@ def _cores(field: str, value: object) -> float:
 _RESOURCES = {"cpu", "memory_mb", "gpu"}
 _CHECKS: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
     "queue": ("queue", check_name),
-    "tenant": ("tenant", _tenant),
+    "tenant": ("tenant", check_tenant),
     "client": ("client", check_name),
     "priority": ("priority", _scale),
     "complexity": ("complexity", _scale),

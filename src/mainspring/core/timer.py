@@ -29,6 +29,20 @@ def to_micros(field: str, value: object) -> Micros:
         raise InvalidError(field, f"{value.isoformat()} is out of range in UTC") from None
 
 
+def read_time(field: str, text: object) -> datetime:
+    """An ISO 8601 time with its zone, as people and programs write it."""
+    try:
+        found = datetime.fromisoformat(text.strip()) if isinstance(text, str) else None
+    except ValueError:
+        found = None
+    if found is None:
+        raise InvalidError(field, f"{str(text)[:80]!r} is not a time; write it as '2030-01-31T09:00:00Z'")
+    if found.utcoffset() is None:
+        raise InvalidError(field, f"{text!r} has no time zone; add Z for UTC or an offset such as +02:00")
+    to_micros(field, found)
+    return found
+
+
 def from_micros(value: Micros) -> datetime:
     return _EPOCH + timedelta(microseconds=value)
 

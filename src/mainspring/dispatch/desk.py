@@ -14,34 +14,21 @@ from typing import Protocol
 from mainspring.core.lifecycle import Reason
 from mainspring.dispatch.dispatcher import Dispatcher
 from mainspring.dispatch.matcher import Seat
+from mainspring.dispatch.place import Cancel, Place
 from mainspring.errors import SessionEndedError
+from mainspring.runtime.log import get_logger
 from mainspring.store.contract import Attempts, Sessions
-from mainspring.wire import Assignment, Outcome, OutcomeType, Report, ReportReply, WorkerInfo
+from mainspring.wire import Assignment, Outcome, OutcomeType, PullReply, Report, ReportReply, WorkerInfo
+
+_log = get_logger("mainspring.desk")
 
 LONG_POLL_S = 30.0
 
 Settle = Callable[[bytes, Sequence[Outcome]], Awaitable[list[bytes]]]
-Cancel = Callable[[bytes], None]
 
 
 class DeskStore(Sessions, Attempts, Protocol):
     """What the desk needs of a store."""
-
-
-class Place:
-    """One session at the desk."""
-
-    def __init__(self, seat: Seat, cancel: Cancel) -> None:
-        self.seat = seat
-        self.cancel = cancel
-        self.live: dict[bytes, Assignment] = {}
-        self.mailbox: list[Assignment] = []  # assigned and not yet pulled
-        self.mail: asyncio.Future[None] | None = None  # a pull that waits for it
-        self.number = -1
-        self.batch: list[Assignment] = []
-        self.withdrawn: list[Outcome] = []  # cancelled before they were pulled, and not yet settled
-        self.reports = 0  # under way: while the store cannot take them, their worker is not silent
-        self.seen_s = time.monotonic()
 
 
 class Desk:
@@ -58,35 +45,31 @@ class Desk:
         self._watchers: list[asyncio.Future[None]] = []
         self.dispatcher: Dispatcher  # set by the node: the two need each other
 
-    async def register(self, info: WorkerInfo, cancel: Cancel) -> bytes:
-        """Start a session; `cancel` is called with a job that shall stop."""
+    async def register(self, info: WorkerInfo, cancel: Cancel | None, tenant: str | None = None) -> bytes:
+        """Start a session; `cancel` is called with a job that shall stop. None: a worker elsewhere, which hears it by its next
+        `poll` or `report`. `tenant`: the only one whose jobs it gets."""
         session = secrets.token_bytes(16)
-        await self._store.insert_session(session, self.node, info.name, info)
-        place = self._places[session] = Place(Seat(session, info), cancel)
+        await self._store.insert_session(session, self.node, info.name, info, tenant)
+        place = self._places[session] = Place(Seat(session, info, tenant), cancel)
         self.dispatcher.matcher.add(place.seat)
         self.dispatcher.workers_changed()
         self._wake()
         return session
 
-    async def pull(self, session: bytes, number: int, free: int) -> list[Assignment]:
-        """Jobs for up to `free` slots, as soon as there are some; none after a long wait. The same number, the same answer."""
+    async def pull(self, session: bytes, number: int, free: int, wait_s: float = LONG_POLL_S) -> list[Assignment]:
+        """Jobs for up to `free` slots, as soon as there are some; none after a long wait. The same number, the same answer; a
+        higher number says that all before have been answered, or that nobody waits for them any more."""
         place = self._place(session)
-        if number == place.number:
-            return place.batch
-        place.seat.slots = free - len(place.mailbox) - place.seat.coming
-        self._wake()
-        self._notify()
-        if not place.mailbox:
-            place.mail = asyncio.get_running_loop().create_future()
-            try:
-                async with asyncio.timeout(LONG_POLL_S):
-                    await place.mail
-            except TimeoutError:
-                pass
-            finally:
-                place.mail = None
-        place.number, place.batch, place.mailbox = number, place.mailbox, []
-        return place.batch
+        if place.ask(number, free):
+            self._wake()
+            self._notify()
+        return await place.answer(number, wait_s)
+
+    async def poll(self, session: bytes, number: int, free: int, wait_s: float = LONG_POLL_S) -> PullReply:
+        """As `pull`, for a worker elsewhere: with what else it should hear, which also ends the wait."""
+        assignments = await self.pull(session, number, free, wait_s)
+        place = self._place(session)
+        return PullReply(assignments, place.take_cancels(), place.draining)
 
     def deliver(self, session: bytes, assignments: list[Assignment]) -> None:
         """The dispatcher has assigned these; they are durable."""
@@ -95,11 +78,8 @@ class Desk:
             for assignment in assignments:
                 self.dispatcher.ended(assignment.lane, None)
             self._returning = asyncio.create_task(self._hand_back(session, assignments))
-            return
-        place.live.update((assignment.job, assignment) for assignment in assignments)
-        place.mailbox += assignments
-        if place.mail is not None and not place.mail.done():
-            place.mail.set_result(None)
+        else:
+            place.give(assignments)
 
     async def return_unseen(self, session: bytes, attempts: Sequence[tuple[bytes, int]]) -> None:
         """Take back what was perhaps assigned, and certainly not delivered."""
@@ -107,7 +87,7 @@ class Desk:
         unseen = [
             Outcome(job, attempt, OutcomeType.RETURNED)
             for job, attempt in attempts
-            if place is None or not _is_live(place, job, attempt)
+            if place is None or not place.holds(job, attempt)
         ]
         if unseen:
             await self._settle(session, unseen)
@@ -123,14 +103,28 @@ class Desk:
             place.seen_s = time.monotonic()
 
     async def _report(self, session: bytes, place: Place, report: Report) -> ReportReply:
-        rejected = await self._settle(session, report.outcomes) if report.outcomes else []
-        self._end_live(place, report.outcomes)
+        rejected = await self._settle_outcomes(session, place, report.outcomes) if report.outcomes else []
+        forgotten = place.unmentioned(report)
+        if forgotten:
+            _log.warning("assignments were forgotten by their worker", session=session.hex(), count=len(forgotten))
+            await self._hand_back(session, forgotten)
+            self._end_live(place, forgotten)
+        if report.running or report.progress:
+            await self._store.mark_running(report.running or [], report.progress)
+        cancel = place.take_cancels()
+        if place.live and report.running is not None:
+            cancel += await self._store.list_cancelling(session)
         self._notify()
-        if report.outcomes:
-            return ReportReply(rejected=rejected)
-        if report.running:
-            await self._store.mark_running(report.running)
-        return ReportReply(cancel=await self._store.list_cancelling(session) if place.live else [])
+        return ReportReply(rejected, cancel, place.draining)
+
+    async def _settle_outcomes(self, session: bytes, place: Place, outcomes: list[Outcome]) -> list[bytes]:
+        """What was accepted before is not asked again: the report was repeated because its answer got lost."""
+        async with place.settling:
+            fresh = [outcome for outcome in outcomes if not place.has_accepted(outcome)]
+            rejected = await self._settle(session, fresh) if fresh else []
+            place.accept(outcome for outcome in fresh if outcome.job not in rejected)
+            self._end_live(place, fresh)
+            return rejected
 
     async def end(self, session: bytes) -> None:
         """The worker leaves, and hands back what it has not reported."""
@@ -143,18 +137,33 @@ class Desk:
                 self._unended.append(session)  # where this or that fails, `end_silent` does it
             await self._end_sessions()
 
+    async def remove(self, session: bytes) -> bool:
+        """End a session at once: what it has runs elsewhere. False where it is not at this desk."""
+        here = session in self._places
+        await self.end(session)
+        return here
+
+    def drain(self, session: bytes) -> bool:
+        """Give a worker nothing more, and tell it to finish and leave. False where it is not at this desk."""
+        place = self._places.get(session)
+        if place is not None:
+            place.drain()
+        return place is not None
+
+    def __contains__(self, session: bytes) -> bool:
+        return session in self._places
+
     async def tell_cancels(self) -> None:
         """Pass on the cancel requests for jobs that are live here; one that no worker has pulled ends at once."""
         for session, place in tuple(self._places.items()):
             for job in await self._store.list_cancelling(session) if place.live else ():
-                waiting = [assignment for assignment in place.mailbox if assignment.job == job]
-                if waiting:
-                    place.mailbox.remove(waiting[0])
-                    place.withdrawn.append(
-                        Outcome(job, waiting[0].attempt, OutcomeType.CANCELLED, reason=Reason.REQUESTED)
-                    )
+                waiting = place.withdraw(job)
+                if waiting is None:
+                    place.ask_to_stop(job)
                 else:
-                    place.cancel(job)
+                    place.withdrawn.append(
+                        Outcome(job, waiting.attempt, OutcomeType.CANCELLED, reason=Reason.REQUESTED)
+                    )
             if place.withdrawn:  # perhaps since an earlier call, which the store could not take
                 await self._settle(session, place.withdrawn)
                 self._end_live(place, place.withdrawn)
@@ -217,11 +226,9 @@ class Desk:
         place.seen_s = time.monotonic()
         return place
 
-    def _end_live(self, place: Place, outcomes: Sequence[Outcome]) -> None:
+    def _end_live(self, place: Place, ended_: Sequence[Outcome | Assignment]) -> None:
         """A report may come again, after the job's next attempt has been given to the same worker: that one is live."""
-        ended = [
-            place.live.pop(outcome.job).lane for outcome in outcomes if _is_live(place, outcome.job, outcome.attempt)
-        ]
+        ended = [place.live.pop(each.job).lane for each in ended_ if place.holds(each.job, each.attempt)]
         for lane, count in Counter(ended).items():
             self.dispatcher.ended(lane, place.seat, count)
 
@@ -229,11 +236,6 @@ class Desk:
         self.dispatcher.matcher.remove(session)
         for lane, count in Counter(assignment.lane for assignment in place.live.values()).items():
             self.dispatcher.ended(lane, place.seat, count)
-        if place.mail is not None and not place.mail.done():
-            place.mail.set_exception(SessionEndedError("this session has ended: register again"))
+        place.close()
         self.dispatcher.workers_changed()
         self._wake()
-
-
-def _is_live(place: Place, job: bytes, attempt: int) -> bool:
-    return job in place.live and place.live[job].attempt == attempt

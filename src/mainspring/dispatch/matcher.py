@@ -1,4 +1,4 @@
-"""Which worker takes a job: slots, resources, labels and kinds. Pure: no store, no clock but the `now_s` it is given.
+"""Which worker takes a job: tenant, slots, resources, labels and kinds. Pure: no store, no clock but the `now_s` it is given.
 
 A worker serves a lane if it knows the kind, has the labels and is large enough; it takes a job if enough of it is free.
 Among those that can, the one with the most free slots does. A lane that fits a worker's total but never its free part would
@@ -19,11 +19,13 @@ _NOTHING = Resources()
 class Seat:
     """A session as the matcher sees it: what it is, and what of it is free."""
 
-    __slots__ = ("coming", "cpu", "gpu", "info", "memory_mb", "reserved_for", "session", "slots")
+    __slots__ = ("coming", "cpu", "gpu", "info", "memory_mb", "reserved_for", "session", "slots", "tenant")
 
-    def __init__(self, session: bytes, info: WorkerInfo) -> None:
+    def __init__(self, session: bytes, info: WorkerInfo, tenant: str | None = None) -> None:
+        """`tenant`: the only one whose jobs it takes."""
         self.session = session
         self.info = info
+        self.tenant = tenant
         self.slots = 0  # what the worker last said it can take, less what it was given since
         self.coming = 0  # of that, what is being assigned and has not reached the worker's mailbox
         self.cpu = info.resources.cpu
@@ -32,6 +34,8 @@ class Seat:
         self.reserved_for: int | None = None
 
     def serves(self, lane: Lane) -> bool:
+        if self.tenant is not None and self.tenant != lane.tenant:
+            return False
         total = self.info.resources
         return lane.kind in self.info.kinds and lane.labels <= self.info.labels and _within(lane.resources, total)
 

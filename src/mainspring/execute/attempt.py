@@ -34,6 +34,7 @@ class Attempt(Struct, eq=False):
     task: asyncio.Task[None] | None = None
     context: Context | None = None
     begun: bool = False  # its function may have been entered
+    told: bool = False  # it has said how far it is
     settled: bool = False  # its outcome is decided (or dropped); the function may still run
     stop: Stop | None = None
     outcome: Outcome | None = None  # set when settled before the end

@@ -6,21 +6,29 @@ attempt, and `cancelled` turns true once, before anything else is done to stop t
 """
 
 import asyncio
+from collections.abc import Callable
 from datetime import datetime
 
 from mainspring.core.partition import format_id
 from mainspring.core.timer import from_micros
+from mainspring.errors import InvalidError
 from mainspring.execute.signals import Cancel
-from mainspring.wire import Assignment
+from mainspring.wire import Assignment, Progress
+
+MAX_PROGRESS_MESSAGE = 1000
+
+Tell = Callable[[Progress], None]
 
 
 class Context:
     """One attempt, as its function sees it."""
 
-    __slots__ = ("_assignment", "_cancelled", "_waiters")
+    __slots__ = ("_assignment", "_cancelled", "_tell", "_waiters")
 
-    def __init__(self, assignment: Assignment) -> None:
+    def __init__(self, assignment: Assignment, tell: Tell = lambda _: None) -> None:
+        """`tell` takes the attempt's progress, in any thread."""
         self._assignment = assignment
+        self._tell = tell
         self._cancelled = False
         self._waiters: list[asyncio.Future[None]] = []
 
@@ -73,6 +81,19 @@ class Context:
     @property
     def labels(self) -> frozenset[str]:
         return self._assignment.options.labels
+
+    def progress(self, percent: float, message: str = "") -> None:
+        """Say how far the job is: 0 to 100, and a few words. Not awaited, and the same in async functions, threads and processes.
+
+        It costs little and never waits: the newest is sent with the worker's next report, every few seconds, the first one at
+        once. A message is cut after 1,000 characters.
+        """
+        if isinstance(percent, bool) or not isinstance(percent, int | float) or not 0 <= percent <= 100:
+            raise InvalidError("percent", f"expected a number from 0 to 100, got {percent!r}")
+        if not isinstance(message, str):
+            raise InvalidError("message", f"expected text, got {type(message).__name__}")
+        text = message[:MAX_PROGRESS_MESSAGE].encode(errors="replace").decode()
+        self._tell(Progress(self._assignment.job, self._assignment.attempt, float(percent), text))
 
     @property
     def cancelled(self) -> bool:

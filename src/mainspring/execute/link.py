@@ -6,8 +6,9 @@ Implemented by plain method calls where node and worker share a process, and by 
 - `pull` waits for work (a long poll) and answers at most `free` assignments, or [] after a while. Repeating a `number`
   repeats the answer, so a lost answer is not lost work. A cancelled `pull` may have assigned: `end` hands that back.
 - `report` may be repeated with the same content; an outcome already accepted is accepted again.
-- `SessionEndedError` says that the session is over: nothing the worker still runs for it will be accepted. Any other
-  error is taken as passing: the worker waits a little and calls again.
+- `SessionEndedError` says that the session is over: nothing the worker still runs for it will be accepted. `UnknownKeyError`
+  and `ForbiddenError` end the worker, as does an `InvalidError` of `register`. Any other error is taken as passing: the
+  worker waits a little and calls again.
 """
 
 from collections.abc import Callable

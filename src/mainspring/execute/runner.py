@@ -8,6 +8,7 @@ The path of an async job is the hot one: one task, no timer unless the job has a
 """
 
 import asyncio
+import contextlib
 from functools import partial
 from typing import Any
 
@@ -19,20 +20,22 @@ from mainspring.execute.pools.processes import Processes
 from mainspring.execute.pools.threads import Threads
 from mainspring.execute.registry import Kind, Pool, Registry
 from mainspring.execute.steps import Now, call, conclude_error, conclude_value, prepare, refused
-from mainspring.wire import Assignment, Outcome, OutcomeType
+from mainspring.wire import Assignment, Outcome, OutcomeType, Progress
 
 _ASYNC = Pool.ASYNC
 
 
 class Runner:
-    """The attempts of one worker. `freed` and `ended` are set when a function ends and when there is an outcome."""
+    """The attempts of one worker. `freed` is set when a function ends, `ended` when there is an outcome or a first progress."""
 
     def __init__(
         self, registry: Registry, hooks: Hooks, *, threads: int, processes: int, stop_grace_s: float, now: Now
     ) -> None:
         self.live: dict[bytes, Attempt] = {}
         self.outcomes: list[Outcome] = []
+        self.has_first_progress = False  # something that should not wait for the next heartbeat
         self.busy = 0
+        self._progress: dict[bytes, Progress] = {}  # the newest of each job
         self.freed = asyncio.Event()
         self.ended = asyncio.Event()
         self._kind = registry.get
@@ -84,9 +87,15 @@ class Runner:
         for attempt in list(self.live.values()):
             self._drop(attempt)
         self.outcomes = []
+        self._progress = {}
 
     def take_outcomes(self) -> list[Outcome]:
         taken, self.outcomes = self.outcomes, []
+        return taken
+
+    def take_progress(self) -> list[Progress]:
+        taken, self._progress = list(self._progress.values()), {}
+        self.has_first_progress = False
         return taken
 
     async def wait_idle(self) -> None:
@@ -102,7 +111,7 @@ class Runner:
     async def _run_in_loop(self, attempt: Attempt, kind: Kind) -> None:
         assignment = attempt.assignment
         try:
-            args, kwargs, attempt.context = prepare(assignment, kind)
+            args, kwargs, attempt.context = prepare(assignment, kind, partial(self._hear, attempt))
         except InvalidError as error:
             return await self._end(attempt, refused(assignment, Reason.ARGUMENTS, error))
         if attempt.stop is not None:  # before it began
@@ -139,9 +148,10 @@ class Runner:
             raise NotFoundError(f"this worker knows no kind {attempt.assignment.kind!r}; is its module imported here?")
         if attempt.stop is not None:
             return None
+        hear = partial(self._hear, attempt)
         if kind.pool is Pool.PROCESS:
-            return await self._processes.perform(attempt, kind, partial(self._arm, attempt))
-        args, kwargs, attempt.context = prepare(attempt.assignment, kind)
+            return await self._processes.perform(attempt, kind, partial(self._arm, attempt), hear)
+        args, kwargs, attempt.context = prepare(attempt.assignment, kind, hear)
         function: Any = partial(kind.function, *args, **kwargs)
         work = partial(call, attempt.assignment, kind, function, self._now)
         return await self._threads.perform(attempt, work, partial(self._arm, attempt))
@@ -157,10 +167,25 @@ class Runner:
         finally:
             self._release(attempt)
 
+    def _hear(self, attempt: Attempt, progress: Progress) -> None:
+        """In whatever thread the function runs."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody wants to know any more
+            self._loop.call_soon_threadsafe(self._note, attempt, progress)
+
+    def _note(self, attempt: Attempt, progress: Progress) -> None:
+        if attempt.settled or progress.job != attempt.assignment.job:  # a thread that outlived its job in a child
+            return
+        self._progress[progress.job] = progress
+        if not attempt.told:
+            attempt.told = self.has_first_progress = True
+            self.ended.set()
+
     def _settle(self, attempt: Attempt, outcome: Outcome) -> None:
         attempt.settled = True
         attempt.outcome = outcome
         del self.live[attempt.assignment.job]
+        if attempt.told:
+            self._progress.pop(attempt.assignment.job, None)
         self.outcomes.append(outcome)
         self.ended.set()
 

@@ -2,8 +2,8 @@
 
 Made by the worker for each session id. Guarantees: one pull at a time, never for more than is free; a pull keeps its
 number until it is answered; an outcome is sent until it is accepted or the session ends; outcomes that come while a
-report is under way travel together in the next one. Errors of the link are waited out while jobs go on;
-`SessionEndedError` ends both loops.
+report is under way travel together in the next one; progress goes with the heartbeat, an attempt's first at once. Errors
+of the link are waited out while jobs go on; `SessionEndedError` ends both loops, as does a key that is not accepted.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from mainspring.core.retry import Backoff
-from mainspring.errors import SessionEndedError
+from mainspring.errors import ForbiddenError, SessionEndedError, UnknownKeyError
 from mainspring.execute.link import Link
 from mainspring.execute.runner import Runner, returned
 from mainspring.runtime.log import get_logger
@@ -22,13 +22,16 @@ _log = get_logger("mainspring.worker")
 _T = TypeVar("_T")
 
 
-async def persist(call: Callable[[], Awaitable[_T]], what: str, backoff: Backoff) -> _T:
-    """Call until it is answered; only `SessionEndedError` passes."""
+async def persist(
+    call: Callable[[], Awaitable[_T]], what: str, backoff: Backoff, final: tuple[type[Exception], ...] = ()
+) -> _T:
+    """Call until it is answered. Only what no patience heals passes: the session is over, the key is none, or `final`."""
     failures = 0
+    hopeless: tuple[type[Exception], ...] = (SessionEndedError, UnknownKeyError, ForbiddenError, *final)
     while True:
         try:
             return await call()
-        except SessionEndedError:
+        except hopeless:
             raise
         except Exception as error:
             failures += 1
@@ -52,7 +55,8 @@ class Session:
         heartbeat_s: float,
         backoff: Backoff,
     ) -> None:
-        """Once `stopping` is set there is no new pull, and what an old one still brings is handed back."""
+        """Once `stopping` is set (also by this session, where the node asks for it) there is no new pull, and what an old one
+        still brings is handed back."""
         self.id = session
         self._link = link
         self._runner = runner
@@ -136,13 +140,14 @@ class Session:
 
     async def _report(self) -> None:
         outcomes = self._runner.take_outcomes()
-        running: list[tuple[bytes, int]] = []
+        running: list[tuple[bytes, int]] | None = None
+        progress = self._runner.take_progress() if self._beat_due or self._runner.has_first_progress else []
         if self._beat_due:
             self._beat_due = False
             running = self._runner.running_since(self._loop.time() - self._heartbeat_s)
-        elif not outcomes:
+        elif not outcomes and not progress:
             return
-        report = Report(outcomes, running)
+        report = Report(outcomes, running, progress)
         self._undelivered = len(outcomes)
         reply = await persist(lambda: self._link.report(self.id, report), "report", self._backoff)
         self._undelivered = 0
@@ -150,6 +155,9 @@ class Session:
             _log.info("outcomes came too late", count=len(reply.rejected))
         for job in reply.cancel:
             self._runner.cancel(job)
+        if reply.drain and not self._stopping.is_set():
+            _log.info("asked to leave")
+            self._stopping.set()
 
     def _on_beat(self) -> None:
         self._beat = self._loop.call_later(self._heartbeat_s, self._on_beat)

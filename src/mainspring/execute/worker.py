@@ -90,7 +90,7 @@ class Worker:
         return self._session is not None and not self._finished.is_set()
 
     async def run(self) -> None:
-        """Work until `stop`; raises what an `on_start` hook raised."""
+        """Work until `stop`; raises what an `on_start` hook raised, or the node's refusal of who or what this worker is."""
         self._check_startable()
         self._runner = runner = self._make_runner()
         try:
@@ -147,7 +147,7 @@ class Worker:
             labels=self._labels,
         )
         registering = asyncio.ensure_future(
-            persist(lambda: self._link.register(info, runner.cancel), "register", self._backoff)
+            persist(lambda: self._link.register(info, runner.cancel), "register", self._backoff, (InvalidError,))
         )
         try:
             await self._until_stopping(registering)

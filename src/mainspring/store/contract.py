@@ -174,6 +174,8 @@ class Ended(Struct, frozen=True):
     reason: str | None
     result: bytes | None
     failure: Failure | None
+    tenant: str
+    kind: str
 
 
 class Transaction(Protocol):
@@ -234,8 +236,11 @@ class Jobs(Protocol):
     async def read_jobs(self, ids: Sequence[bytes]) -> list[JobRecord | None]:
         """In the order asked; None where there is no such job."""
 
-    async def list_jobs(self, which: JobFilter, *, before: bytes | None, limit: int) -> list[JobRecord]:
-        """Newest first, by id; where an ended state is asked for, latest end first. `before` continues a listing."""
+    async def list_jobs(
+        self, which: JobFilter, *, before: bytes | None, limit: int, ended_at: Micros | None = None
+    ) -> list[JobRecord]:
+        """Newest first, by id; where an ended state is asked for, latest end first. `before` continues a listing behind that job;
+        `ended_at` is when that one ended, as it was listed (None: as it is stored now, if it still is)."""
 
     async def read_ended(self, ids: Sequence[bytes]) -> list[Ended | None]:
         """In the order asked; None while a job has not ended."""

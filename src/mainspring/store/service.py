@@ -65,8 +65,8 @@ class KeyRecord(Struct, frozen=True, kw_only=True):
 
 class Keys(Protocol):
     async def insert_keys(self, keys: Sequence[KeyRecord], *, spend: str | None = None) -> bool:
-        """Store new keys. `spend`: revoke this one in the same transaction; where it is unknown, revoked or expired, False, and
-        nothing is written."""
+        """Store new keys. `spend`: revoke this one in the same transaction. Where it is unknown, revoked or expired, or where
+        one of the new ids is taken: False, and nothing is written."""
 
     async def read_keys(self, ids: Sequence[str]) -> list[KeyRecord | None]:
         """In the order asked, revoked and expired ones too."""

@@ -7,10 +7,11 @@ byte for byte (`Raw`). Requests refuse fields they do not know; readers of answe
 from datetime import datetime
 from typing import Any, Literal
 
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from mainspring.core.job import Resources
 from mainspring.core.schedule import Rule
+from mainspring.core.template import Placeholder
 
 NULL = Raw(b"null")
 
@@ -26,7 +27,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 # jobs
 
 
-class SubmitRequest(Request):
+class SubmitRequest(Request, frozen=True, kw_only=True):
     """A job to submit. `options`: as in `core.options.GivenOptions`, with times as ISO 8601 and durations as `"10m"` or seconds."""
 
     kind: str
@@ -34,14 +35,22 @@ class SubmitRequest(Request):
     options: dict[str, Any] = {}
 
 
-class Submitted(Answer):
+class RawSubmit(Request, frozen=True, kw_only=True):
+    """The same, its JSON unread: what batches are made of. Nobody decodes what is only to be checked and stored."""
+
+    kind: str
+    arguments: Raw = Raw(b"{}")
+    options: Raw = Raw(b"{}")
+
+
+class Submitted(Answer, frozen=True, kw_only=True):
     """`existed`: a job with this key, or with the same arguments within the period, was there already."""
 
     id: str
     existed: bool = False
 
 
-class Problem(Answer, omit_defaults=True):
+class Problem(Answer, frozen=True, kw_only=True, omit_defaults=True):
     """RFC 9457. `field` names what is wrong; `title` says it in a few words, `detail` also what to do."""
 
     type: str
@@ -52,7 +61,7 @@ class Problem(Answer, omit_defaults=True):
     retry_after_s: float | None = None
 
 
-class SubmittedItem(Answer, omit_defaults=True):
+class SubmittedItem(Answer, frozen=True, kw_only=True, omit_defaults=True):
     """The answer to one job of many: `id` and `existed`, or `problem`."""
 
     id: str | None = None
@@ -60,7 +69,7 @@ class SubmittedItem(Answer, omit_defaults=True):
     problem: Problem | None = None
 
 
-class Progress(Answer):
+class Progress(Answer, frozen=True, kw_only=True):
     """How far a running job says it is."""
 
     percent: float
@@ -68,7 +77,7 @@ class Progress(Answer):
     at: datetime
 
 
-class JobSummary(Answer):
+class JobSummary(Answer, frozen=True, kw_only=True):
     """What a listing shows of a job."""
 
     id: str
@@ -88,7 +97,7 @@ class JobSummary(Answer):
     schedule: str | None
 
 
-class AttemptError(Answer):
+class AttemptError(Answer, frozen=True, kw_only=True):
     """The end of one failed attempt."""
 
     attempt: int
@@ -99,7 +108,7 @@ class AttemptError(Answer):
     traceback: str
 
 
-class JobDocument(JobSummary):
+class JobDocument(JobSummary, frozen=True, kw_only=True):
     """Everything that is known of a job."""
 
     band: str
@@ -124,21 +133,21 @@ class JobDocument(JobSummary):
     errors: list[AttemptError]
 
 
-class JobsPage(Answer):
+class JobsPage(Answer, frozen=True, kw_only=True):
     """`next`: the cursor of the following page; None at the end."""
 
     jobs: list[JobSummary]
     next: str | None
 
 
-class ErrorDocument(Answer):
+class ErrorDocument(Answer, frozen=True, kw_only=True):
     reason: str
     type: str
     message: str
     traceback: str
 
 
-class EndDocument(Answer):
+class EndDocument(Answer, frozen=True, kw_only=True):
     """How a job ended, for those who waited."""
 
     id: str
@@ -149,24 +158,24 @@ class EndDocument(Answer):
     error: ErrorDocument | None
 
 
-class WaitRequest(Request):
+class WaitRequest(Request, frozen=True, kw_only=True):
     """Answered when at least one of these jobs has ended, with all that have; with none after `timeout_s`."""
 
     ids: list[str]
     timeout_s: float = 30.0
 
 
-class WaitAnswer(Answer):
+class WaitAnswer(Answer, frozen=True, kw_only=True):
     ended: list[EndDocument]
     unknown: list[str] = []  # ids of no job
 
 
-class CauseDocument(Answer):
+class CauseDocument(Answer, frozen=True, kw_only=True):
     code: str
     text: str
 
 
-class Explanation(Answer):
+class Explanation(Answer, frozen=True, kw_only=True):
     """Why a job is not running, or how it ended, in words."""
 
     id: str
@@ -175,7 +184,7 @@ class Explanation(Answer):
     causes: list[CauseDocument]
 
 
-class JobChange(Request):
+class JobChange(Request, frozen=True, kw_only=True):
     """What shall be different about a waiting job, or about one that is run again. What is left out stays as it is."""
 
     arguments: dict[str, Any] | UnsetType = UNSET
@@ -187,18 +196,18 @@ class JobChange(Request):
     gpu: int | UnsetType = UNSET
 
 
-class Variation(Request):
+class Variation(Request, frozen=True, kw_only=True):
     """How one clone differs: arguments by name, options by name."""
 
     arguments: dict[str, Any] = {}
     options: dict[str, Any] = {}
 
 
-class CloneRequest(Request):
-    variations: list[Variation] = [Variation()]
+class CloneRequest(Request, frozen=True, kw_only=True):
+    variations: list[Variation] = field(default_factory=lambda: [Variation()])
 
 
-class JobQuery(Request):
+class JobQuery(Request, frozen=True, kw_only=True):
     """Which jobs; what is left out does not matter. `ids` alone names them one by one."""
 
     state: str | None = None
@@ -209,7 +218,7 @@ class JobQuery(Request):
     ids: list[str] | None = None
 
 
-class BulkRequest(Request):
+class BulkRequest(Request, frozen=True, kw_only=True):
     """Do one thing to many jobs. `priority` goes with reprioritise, and only there. `dry_run`: count, change nothing."""
 
     action: Literal["cancel", "retry", "reprioritise"]
@@ -219,7 +228,7 @@ class BulkRequest(Request):
     limit: int = 1000
 
 
-class BulkItem(Answer):
+class BulkItem(Answer, frozen=True, kw_only=True):
     """What became of one job: `done`, and the state it has or keeps (None: there is no such job)."""
 
     id: str
@@ -227,7 +236,7 @@ class BulkItem(Answer):
     state: str | None
 
 
-class BulkAnswer(Answer):
+class BulkAnswer(Answer, frozen=True, kw_only=True):
     """`matched` jobs were found, up to the limit; `more` says that there are others. `changed` of them were changed."""
 
     matched: int
@@ -239,7 +248,7 @@ class BulkAnswer(Answer):
 # schedules
 
 
-class NewSchedule(Request):
+class NewSchedule(Request, frozen=True, kw_only=True):
     """A schedule that no code declares. `rule`: cron, tz and so on, as in `core.schedule.parse_rule`."""
 
     name: str
@@ -249,7 +258,7 @@ class NewSchedule(Request):
     options: dict[str, Any] = {}
 
 
-class MissedDocument(Answer):
+class MissedDocument(Answer, frozen=True, kw_only=True):
     """Occurrences that did not fire; `count` None where there were too many to count."""
 
     first_at: datetime
@@ -258,7 +267,7 @@ class MissedDocument(Answer):
     reason: str
 
 
-class ScheduleDocument(Answer):
+class ScheduleDocument(Answer, frozen=True, kw_only=True):
     """A schedule as it stood when it was read; nothing at or before `last_at` fires again."""
 
     name: str
@@ -274,7 +283,7 @@ class ScheduleDocument(Answer):
     next_at: datetime | None
 
 
-class BackfillRequest(Request):
+class BackfillRequest(Request, frozen=True, kw_only=True):
     first: datetime
     last: datetime
 
@@ -282,18 +291,7 @@ class BackfillRequest(Request):
 # templates
 
 
-class Placeholder(Request):
-    """A typed hole in a template. Without a default it must be filled in. `choices`, `least` and `most` bound it."""
-
-    type: Literal["text", "integer", "number", "boolean", "time", "object", "list"] = "text"
-    default: Any = UNSET
-    description: str = ""
-    choices: list[Any] | None = None
-    least: float | None = None
-    most: float | None = None
-
-
-class TemplateDefinition(Request):
+class TemplateDefinition(Request, frozen=True, kw_only=True):
     """What a template makes. In `arguments` and `options` the value `{"$": "name"}` stands for the placeholder of that name;
     everything else is meant literally, braces in texts included."""
 
@@ -304,7 +302,7 @@ class TemplateDefinition(Request):
     description: str = ""
 
 
-class TemplateDocument(Answer):
+class TemplateDocument(Answer, frozen=True, kw_only=True):
     """One version of a template. `current`: the version that a submit uses unless it names another."""
 
     name: str
@@ -317,7 +315,7 @@ class TemplateDocument(Answer):
     created_by: str
 
 
-class TemplateSubmit(Request):
+class TemplateSubmit(Request, frozen=True, kw_only=True):
     """Fill in a template and submit it; `options` are laid over the template's. `version` None: the current one."""
 
     values: dict[str, Any] = {}
@@ -326,7 +324,7 @@ class TemplateSubmit(Request):
     owner: str | None = None  # the tenant that shares it; None: one's own
 
 
-class TemplateBundle(Request):
+class TemplateBundle(Request, frozen=True, kw_only=True):
     """Templates as they are carried from one place to another: name -> definition."""
 
     templates: dict[str, TemplateDefinition]
@@ -335,7 +333,7 @@ class TemplateBundle(Request):
 # queues, workers, nodes
 
 
-class LimitDocument(Answer):
+class LimitDocument(Answer, frozen=True, kw_only=True):
     """`burst` starts in `burst / rate_per_s` seconds, `concurrency` at once; None: unlimited."""
 
     concurrency: int | None
@@ -343,7 +341,7 @@ class LimitDocument(Answer):
     burst: int | None
 
 
-class QueueDocument(Answer):
+class QueueDocument(Answer, frozen=True, kw_only=True):
     """`jobs`: how many in each state. `ended_per_s`: over the last minute."""
 
     name: str
@@ -354,7 +352,7 @@ class QueueDocument(Answer):
     limit: LimitDocument
 
 
-class WorkerDocument(Answer):
+class WorkerDocument(Answer, frozen=True, kw_only=True):
     """A session of a worker. `tenant` None: it serves all. `alive`: its node's lease holds."""
 
     id: str
@@ -370,7 +368,7 @@ class WorkerDocument(Answer):
     started_at: datetime
 
 
-class NodeDocument(Answer):
+class NodeDocument(Answer, frozen=True, kw_only=True):
     id: str
     name: str
     url: str | None
@@ -387,18 +385,18 @@ class NodeDocument(Answer):
 # the system
 
 
-class Health(Answer):
+class Health(Answer, frozen=True, kw_only=True):
     status: Literal["ok", "unavailable"]
     detail: str = ""
 
 
-class Version(Answer):
+class Version(Answer, frozen=True, kw_only=True):
     version: str
     protocol: int
     store: str
 
 
-class Statistics(Answer):
+class Statistics(Answer, frozen=True, kw_only=True):
     """Jobs in each state, and what there is beside them, now."""
 
     jobs: dict[str, int]
@@ -409,7 +407,7 @@ class Statistics(Answer):
     ended_per_s: float
 
 
-class Period(Answer):
+class Period(Answer, frozen=True, kw_only=True):
     """What ended of one kind in one period. Percentiles are of running times, within 10 % of the exact value."""
 
     kind: str
@@ -422,7 +420,7 @@ class Period(Answer):
     p99_s: float
 
 
-class History(Answer):
+class History(Answer, frozen=True, kw_only=True):
     since: datetime
     until: datetime
     step_s: float
@@ -432,7 +430,7 @@ class History(Answer):
 # access
 
 
-class NewKey(Request):
+class NewKey(Request, frozen=True, kw_only=True):
     """`tenant` None: the caller's own; `"*"`: all of them. `expires_in`: a duration; None: never."""
 
     name: str
@@ -442,7 +440,7 @@ class NewKey(Request):
     requests_per_s: float | None = None
 
 
-class KeyDocument(Answer, omit_defaults=True):
+class KeyDocument(Answer, frozen=True, kw_only=True, omit_defaults=True):
     """A key without its secret; `key` is there once, in the answer that made it."""
 
     id: str
@@ -457,7 +455,7 @@ class KeyDocument(Answer, omit_defaults=True):
     key: str | None = None
 
 
-class Quota(Request):
+class Quota(Request, frozen=True, kw_only=True):
     """None: unlimited. `submits_per_s`: jobs submitted, with bursts of ten seconds' worth."""
 
     queued: int | None = None
@@ -466,19 +464,19 @@ class Quota(Request):
     submits_per_s: float | None = None
 
 
-class NewTenant(Request):
+class NewTenant(Request, frozen=True, kw_only=True):
     name: str
     quota: Quota = Quota()
 
 
-class TenantDocument(Answer):
+class TenantDocument(Answer, frozen=True, kw_only=True):
     name: str
     quota: Quota
     created_at: datetime
     erased_at: datetime | None
 
 
-class AuditDocument(Answer):
+class AuditDocument(Answer, frozen=True, kw_only=True):
     """One record of a tenant's chain. After an erasure only number, time and hashes are left of it."""
 
     tenant: str
@@ -494,7 +492,7 @@ class AuditDocument(Answer):
     after: Raw | None
 
 
-class Verification(Answer):
+class Verification(Answer, frozen=True, kw_only=True):
     """`broken_at`: the number of the first record that does not fit; None where all of them do."""
 
     tenant: str
@@ -505,18 +503,18 @@ class Verification(Answer):
 # declarations and events
 
 
-class KindDeclaration(Request):
+class KindDeclaration(Request, frozen=True, kw_only=True):
     name: str
     options: dict[str, Any] = {}
     limit: LimitDocument | None = None
 
 
-class QueueDeclaration(Request):
+class QueueDeclaration(Request, frozen=True, kw_only=True):
     name: str
     limit: LimitDocument
 
 
-class Declarations(Request):
+class Declarations(Request, frozen=True, kw_only=True):
     """What an application's code says about its kinds, queues and schedules."""
 
     kinds: list[KindDeclaration] = []
@@ -524,7 +522,7 @@ class Declarations(Request):
     schedules: list[NewSchedule] = []
 
 
-class JobEvent(Answer, omit_defaults=True):
+class JobEvent(Answer, frozen=True, kw_only=True, omit_defaults=True):
     """Something that happened to a job: `ended` everywhere, on a single job's stream also `started`, `retrying`, `progress`."""
 
     event: str

@@ -32,6 +32,9 @@ class Jobs(Protocol):
     async def wait(self, job: str) -> d.EndDocument:
         """When it has ended; waits as long as it takes. All waiters share one query."""
 
+    async def wait_any(self, request: d.WaitRequest) -> d.WaitAnswer:
+        """When at least one of many has ended, or after a time: those that have, and the ids of no job."""
+
     async def explain(self, job: str) -> d.Explanation: ...
 
     async def update(self, job: str, change: d.JobChange) -> d.JobDocument:
@@ -43,7 +46,7 @@ class Jobs(Protocol):
     async def retry(self, job: str, change: d.JobChange) -> d.JobDocument:
         """Run a failed or cancelled job again from the start, with these changes; `ConflictError` where it is neither."""
 
-    async def clone(self, job: str, variations: Sequence[d.Variation]) -> list[d.Submitted]:
+    async def clone(self, job: str, variations: Sequence[d.Variation]) -> Sequence[d.Submitted]:
         """New jobs like this one, due now unless a variation says otherwise; keys are not copied."""
 
     async def bulk(self, request: d.BulkRequest) -> d.BulkAnswer: ...
@@ -64,7 +67,7 @@ class Schedules(Protocol):
 
     async def delete(self, name: str) -> None: ...
 
-    async def next(self, name: str, count: int = 10) -> list[datetime]:
+    async def next(self, name: str, count: int = 10) -> Sequence[datetime]:
         """The next times, whether paused or not."""
 
     async def pause(self, name: str) -> None:
@@ -79,7 +82,7 @@ class Schedules(Protocol):
     async def backfill(self, name: str, first: datetime, last: datetime) -> int:
         """Make the jobs of past occurrences that have none; how many. Unless overlap is 'allow', one after the other."""
 
-    async def missed(self, name: str, limit: int = 100) -> list[d.MissedDocument]:
+    async def missed(self, name: str, limit: int = 100) -> Sequence[d.MissedDocument]:
         """Newest first."""
 
 
@@ -91,7 +94,7 @@ class Templates(Protocol):
 
     async def read(self, name: str, version: int | None = None, owner: str | None = None) -> d.TemplateDocument: ...
 
-    async def versions(self, name: str) -> list[d.TemplateDocument]:
+    async def versions(self, name: str) -> Sequence[d.TemplateDocument]:
         """Newest first."""
 
     async def put(self, name: str, definition: d.TemplateDefinition) -> d.TemplateDocument:
@@ -113,7 +116,7 @@ class Templates(Protocol):
     async def export(self) -> d.TemplateBundle:
         """The current version of one's own templates."""
 
-    async def load(self, bundle: d.TemplateBundle) -> list[d.TemplateDocument]:
+    async def load(self, bundle: d.TemplateBundle) -> Sequence[d.TemplateDocument]:
         """Put all of them, or none where one is refused."""
 
 
@@ -143,7 +146,7 @@ class Workers(Protocol):
 class Nodes(Protocol):
     async def list(self) -> list[d.NodeDocument]: ...
 
-    async def drain(self, names: Sequence[str]) -> list[d.NodeDocument]:
+    async def drain(self, names: Sequence[str]) -> Sequence[d.NodeDocument]:
         """Ask nodes, by name or by the start of an id, to leave; none is asked where one of the names is wrong."""
 
     async def remove(self, name: str) -> None:
@@ -160,7 +163,9 @@ class System(Protocol):
     async def declare(self, said: d.Declarations) -> list[str]:
         """Store what an application declares; the names of schedules that code declared once and this code does not."""
 
-    def events(self, queue: str | None = None, after: str | None = None) -> AsyncIterator[tuple[str, d.JobEvent | None]]:
+    def events(
+        self, queue: str | None = None, after: str | None = None
+    ) -> AsyncIterator[tuple[str, d.JobEvent | None]]:
         """Ended jobs with the id of each event, as they end. `after`: go on behind that event. None instead of an event says
         `reset`: what lies between is not known any more, list again. After a break an event may come twice."""
 
@@ -200,13 +205,32 @@ class Audit(Protocol):
 class Verbs(Protocol):
     """All of them, for one tenant (or all) and one actor."""
 
-    jobs: Jobs
-    schedules: Schedules
-    templates: Templates
-    queues: Queues
-    workers: Workers
-    nodes: Nodes
-    system: System
-    keys: Keys
-    tenants: Tenants
-    audit: Audit
+    @property
+    def jobs(self) -> Jobs: ...
+
+    @property
+    def schedules(self) -> Schedules: ...
+
+    @property
+    def templates(self) -> Templates: ...
+
+    @property
+    def queues(self) -> Queues: ...
+
+    @property
+    def workers(self) -> Workers: ...
+
+    @property
+    def nodes(self) -> Nodes: ...
+
+    @property
+    def system(self) -> System: ...
+
+    @property
+    def keys(self) -> Keys: ...
+
+    @property
+    def tenants(self) -> Tenants: ...
+
+    @property
+    def audit(self) -> Audit: ...

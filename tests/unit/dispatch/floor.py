@@ -70,7 +70,14 @@ class Floor(Scene):
         return node
 
     async def worker(
-        self, node: Node | None = None, kinds: str = "work", labels: str = "", slots: int = 10, **resources: Any
+        self,
+        node: Node | None = None,
+        kinds: str = "work",
+        labels: str = "",
+        slots: int = 10,
+        tenant: str | None = None,
+        remote: bool = False,
+        **resources: Any,
     ) -> Hand:
         at = node or self.node
         info = WorkerInfo(
@@ -81,7 +88,7 @@ class Floor(Scene):
             resources=Resources(**resources),
         )
         cancelled: list[bytes] = []
-        hand = Hand(at, await at.desk.register(info, cancelled.append))
+        hand = Hand(at, await at.desk.register(info, None if remote else cancelled.append, tenant))
         hand.cancelled = cancelled
         return hand
 

@@ -364,12 +364,13 @@ async def test_i12_a_running_job_is_told_to_stop_and_one_not_yet_pulled_ends_at_
 
 
 async def test_i6_a_late_outcome_is_answered_as_rejected(floor: Floor) -> None:
-    worker = await floor.worker()
+    worker, other = await floor.worker(), await floor.worker()
     await floor.submit_one()
     (assignment,) = await worker.pull()
+    await floor.node.desk.return_unseen(other.session, [(assignment.job, 1)])
+    assert await other.complete(assignment) == [assignment.job]
     assert await worker.complete(assignment) == []
-    assert await worker.complete(assignment) == [assignment.job]
-    assert floor.node.gauges.rejected == 1
+    assert floor.node.gauges.rejected == 2
 
 
 async def test_attempts_that_outlive_a_report_are_marked_running(floor: Floor) -> None:

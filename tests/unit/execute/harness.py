@@ -37,6 +37,7 @@ class MemoryLink:
         self._answers: dict[tuple[bytes, int], list[Assignment]] = {}
         self._outcomes: dict[bytes, asyncio.Future[Outcome]] = {}
         self._cancel: list[bytes] = []
+        self.drain = False
         self._over: set[bytes] = set()
         self._ids = itertools.count(1)
 
@@ -57,6 +58,16 @@ class MemoryLink:
 
     async def run(self, kind: str, arguments: bytes | dict[str, Any] = b"{}", **options: Any) -> Outcome:
         return await self.outcome(self.submit(kind, arguments, **options))
+
+    async def reported(self, wanted: Callable[[Report], bool]) -> Report:
+        """The first report that is as wanted."""
+        async with asyncio.timeout(20):
+            while True:
+                self.called["report"].clear()
+                for report in self.reports:
+                    if wanted(report):
+                        return report
+                await self.called["report"].wait()
 
     def has_outcome(self, job: bytes) -> bool:
         return self._outcomes[job].done()
@@ -96,7 +107,7 @@ class MemoryLink:
             if not self._outcomes[outcome.job].done():
                 self._outcomes[outcome.job].set_result(outcome)
         cancel, self._cancel = self._cancel, []
-        return ReportReply(cancel=cancel)
+        return ReportReply(cancel=cancel, drain=self.drain)
 
     async def end(self, session: bytes) -> None:
         self._note("end")

@@ -53,6 +53,20 @@ def signal(name: str) -> None:
     raise {"retry": Retry(after="10m"), "snooze": Snooze("1h"), "cancel": Cancel("enough")}[name]
 
 
+def count_to(context: Context, pipe: str) -> None:
+    context.progress(10, "begun")
+    thread = threading.Thread(target=context.progress, args=(60.5,))
+    thread.start()
+    thread.join()
+    with open(pipe) as file:
+        file.read()
+    context.progress(100)
+
+
+async def count_to_async(context: Context, pipe: str) -> None:
+    await asyncio.to_thread(count_to, context, pipe)
+
+
 def bad_result() -> object:
     return object()
 

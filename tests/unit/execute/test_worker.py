@@ -122,7 +122,7 @@ async def test_long_attempts_are_reported_as_running() -> None:
     link = MemoryLink()
     async with working(registry_of(job), link):
         id_ = link.submit("job")
-        while not any((id_, 1) in report.running for report in link.reports):
+        while not any((id_, 1) in (report.running or ()) for report in link.reports):
             link.called["report"].clear()
             await link.called["report"].wait()
         gate.set()

@@ -27,8 +27,10 @@ from mainspring.errors import InvalidError
 from mainspring.execute.context import Context
 from mainspring.execute.failure import failure
 from mainspring.execute.pools.frames import (
-    BEGUN,
+    Begun,
+    Ended,
     Function,
+    Moved,
     Order,
     decode_order,
     encode,
@@ -38,7 +40,7 @@ from mainspring.execute.pools.frames import (
 from mainspring.execute.registry import Kind, Pool
 from mainspring.execute.steps import call, failed, prepare, refused, wall_clock
 from mainspring.execute.targets import load
-from mainspring.wire import Outcome
+from mainspring.wire import Outcome, Progress
 
 _PR_SET_PDEATHSIG = 1
 
@@ -52,6 +54,7 @@ class Child:
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
+        self._saying = threading.Lock()
         self._orders: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._kinds: dict[str, Kind] = {}
         self._loop: asyncio.Runner | None = None
@@ -67,7 +70,7 @@ class Child:
         while (data := self._orders.get()) is not None:
             outcome = self._attempt(decode_order(data))
             self._working = False
-            self._sock.sendall(frame(encode(outcome)))
+            self._say(Ended(outcome))
         if self._loop is not None:
             self._loop.close()
 
@@ -87,11 +90,11 @@ class Child:
         except BaseException as error:  # importing the user's module runs the user's code
             return failed(assignment, failure(Reason.ERROR, error))
         try:
-            args, kwargs, self._context = prepare(assignment, kind)
+            args, kwargs, self._context = prepare(assignment, kind, self._tell)
         except InvalidError as error:
             return refused(assignment, Reason.ARGUMENTS, error)
         if assignment.options.timeout_s is not None:
-            self._sock.sendall(frame(BEGUN))
+            self._say(Begun())
         function = partial(kind.function, *args, **kwargs)
         try:
             return call(assignment, kind, partial(self._run, kind, function), wall_clock)
@@ -99,6 +102,15 @@ class Child:
             return failed(assignment, failure(Reason.ERROR, error))
         finally:
             self._context = None
+
+    def _tell(self, progress: Progress) -> None:
+        """In whatever thread the function uses. A thread that outlives its job may still talk: the parent does not listen."""
+        self._say(Moved(progress))
+
+    def _say(self, what: Begun | Moved | Ended) -> None:
+        data = frame(encode(what))
+        with self._saying:
+            self._sock.sendall(data)
 
     def _run(self, kind: Kind, function: Callable[[], Any]) -> object:
         if kind.is_async:

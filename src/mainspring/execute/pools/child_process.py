@@ -15,7 +15,8 @@ import sys
 import threading
 from collections.abc import Callable
 
-from mainspring.execute.pools.frames import BEGUN, Order, decode_outcome, encode, frame, read_frame
+from mainspring.execute.context import Tell
+from mainspring.execute.pools.frames import Begun, Ended, Moved, Order, decode_answer, encode, frame, read_frame
 from mainspring.wire import Outcome
 
 _CODE = "import sys; sys.path[:] = {path!r}; from mainspring.execute.pools.child import main; main({fd}, {parent})"
@@ -56,18 +57,21 @@ class ChildProcess:
     def usable(self) -> bool:
         return not self._halted and not self._exit.done()
 
-    async def perform(self, order: Order, begun: Callable[[], None]) -> Outcome:
+    async def perform(self, order: Order, begun: Callable[[], None], moved: Tell) -> Outcome:
         """Run one attempt; ProcessDiedError if the process does not live to tell."""
         self._writer.write(frame(encode(order)))
         try:
-            answer = await read_frame(self._reader)
-            if answer == BEGUN:
-                begun()
-                answer = await read_frame(self._reader)
+            while True:
+                match decode_answer(await read_frame(self._reader)):
+                    case Begun():
+                        begun()
+                    case Moved(progress):
+                        moved(progress)
+                    case Ended(outcome):
+                        return outcome
         except (asyncio.IncompleteReadError, ConnectionError):
             self.kill()  # it may live on with its end closed
             raise ProcessDiedError(_epitaph(await self._exit)) from None
-        return decode_outcome(answer)
 
     def halt(self) -> bool:
         """Ask the job to end, and kill the process after the grace."""

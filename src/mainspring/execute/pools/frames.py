@@ -1,21 +1,18 @@
 """What the process pool and its children say to each other: length-prefixed MessagePack over a socket pair.
 
-The parent sends an `Order`. The child answers with an empty frame when the function of a job with a timeout begins,
-and then with the `Outcome`. Only these shapes travel; a job's arguments stay the JSON they were.
+The parent sends an `Order`. The child answers with `Begun` when the function of a job with a timeout begins, with `Moved`
+whenever it says how far it is, and at last with `Ended`. Only these shapes travel; a job's arguments stay the JSON they were.
 """
 
 import asyncio
 import socket
 import struct
-from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from mainspring.execute.targets import Target
-from mainspring.wire import Assignment, Outcome
-
-BEGUN: Final = b""
+from mainspring.wire import Assignment, Outcome, Progress
 
 _HEADER = struct.Struct("!I")
 
@@ -35,9 +32,21 @@ class Order(Struct, frozen=True):
     assignment: Assignment
 
 
+class Begun(Struct, frozen=True, tag=True):
+    """The function is entered."""
+
+
+class Moved(Struct, frozen=True, tag=True):
+    progress: Progress
+
+
+class Ended(Struct, frozen=True, tag=True):
+    outcome: Outcome
+
+
 encode = msgspec.msgpack.Encoder().encode
 decode_order = msgspec.msgpack.Decoder(Order).decode
-decode_outcome = msgspec.msgpack.Decoder(Outcome).decode
+decode_answer = msgspec.msgpack.Decoder(Begun | Moved | Ended).decode
 
 
 def frame(payload: bytes) -> bytes:

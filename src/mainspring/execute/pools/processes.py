@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from mainspring.core.lifecycle import Reason
 from mainspring.execute.attempt import Attempt
+from mainspring.execute.context import Tell
 from mainspring.execute.pools.child_process import ChildProcess, ProcessDiedError
 from mainspring.execute.pools.frames import Function, Order
 from mainspring.execute.registry import Kind
@@ -30,8 +31,9 @@ class Processes:
         self._all: set[ChildProcess] = set()
         self._functions: dict[str, Function] = {}
 
-    async def perform(self, attempt: Attempt, kind: Kind, arm: Callable[[], None]) -> Outcome | None:
-        """Run the attempt in a process; `arm` is called when its function begins. None: it was stopped before."""
+    async def perform(self, attempt: Attempt, kind: Kind, arm: Callable[[], None], tell: Tell) -> Outcome | None:
+        """Run the attempt in a process; `arm` is called when its function begins, `tell` with its progress. None: it was
+        stopped before."""
         if not await self._permit(attempt):
             return None
         try:
@@ -40,7 +42,7 @@ class Processes:
                 if attempt.stop is not None:
                     return None
                 attempt.halt = child.halt
-                return await child.perform(Order(self._function(kind), attempt.assignment), arm)
+                return await child.perform(Order(self._function(kind), attempt.assignment), arm, tell)
             except ProcessDiedError as death:
                 return failed(attempt.assignment, Failure(Reason.KILLED, "ProcessDied", str(death)))
             finally:

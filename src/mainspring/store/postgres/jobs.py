@@ -20,16 +20,21 @@ async def read_jobs(tx: Tx, ids: Sequence[bytes]) -> list[JobRecord | None]:
     return [found.get(id_) for id_ in ids]
 
 
-async def list_jobs(tx: Tx, which: JobFilter, before: bytes | None, limit: int) -> list[JobRecord]:
+async def list_jobs(
+    tx: Tx, which: JobFilter, before: bytes | None, limit: int, ended_at: Micros | None
+) -> list[JobRecord]:
     if which.state in ENDED:
-        return await _list_finished(tx, which, before, limit)
+        return await _list_finished(tx, which, before, limit, ended_at)
     filters = (which.tenant, which.state, which.queue, which.kind, which.tag, which.schedule)
     return [record_of(row) for row in await tx.fetch("list_jobs", before or _LAST_ID, *filters, limit)]
 
 
-async def _list_finished(tx: Tx, which: JobFilter, before: bytes | None, limit: int) -> list[JobRecord]:
-    ended = await tx.fetch("ended_at", before) if before else []
-    start = (_LAST_TIME if not ended or ended[0][0] is None else ended[0][0], before or _LAST_ID)
+async def _list_finished(
+    tx: Tx, which: JobFilter, before: bytes | None, limit: int, ended_at: Micros | None
+) -> list[JobRecord]:
+    if ended_at is None and before is not None:
+        ended_at = next((row[0] for row in await tx.fetch("ended_at", before)), None)
+    start = (_LAST_TIME if ended_at is None else ended_at, before or _LAST_ID)
     tenants = [which.tenant] if which.tenant is not None else [row[0] for row in await tx.fetch("ended_tenants")]
     filters = (which.queue, which.kind, which.tag, which.schedule)
     found = [
@@ -43,8 +48,8 @@ async def _list_finished(tx: Tx, which: JobFilter, before: bytes | None, limit: 
 
 async def read_ended(tx: Tx, ids: Sequence[bytes]) -> list[Ended | None]:
     found = {
-        id_: Ended(state, reason, data, Failure(*failure) if failure[0] is not None else None)
-        for id_, state, reason, data, *failure in await tx.fetch("read_ended", ids)
+        id_: Ended(state, reason, data, Failure(*failure) if failure[0] is not None else None, tenant, kind)
+        for id_, state, reason, data, tenant, kind, *failure in await tx.fetch("read_ended", ids)
     }
     return [found.get(id_) for id_ in ids]
 

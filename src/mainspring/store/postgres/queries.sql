@@ -97,7 +97,7 @@ select tenant from t where tenant is not null
 
 -- name: read_ended
 -- With the last failure of those that did not complete.
-select j.id, j.state, j.reason, r.data, f.reason, f.type, f.message, f.traceback from mainspring.job j
+select j.id, j.state, j.reason, r.data, j.tenant, j.kind, f.reason, f.type, f.message, f.traceback from mainspring.job j
 left join lateral (select data from mainspring.result r where r.job = j.id limit 1) r on true
 left join lateral (
   select * from mainspring.failure f where f.job = j.id and j.state <> 'completed' order by attempt desc limit 1) f on true

@@ -148,8 +148,10 @@ class SqliteStore:
     async def read_jobs(self, ids: Sequence[bytes]) -> list[JobRecord | None]:
         return self._read(jobs.read_jobs, ids)
 
-    async def list_jobs(self, which: JobFilter, *, before: bytes | None, limit: int) -> list[JobRecord]:
-        return await self._list(jobs.list_jobs, which, before, limit)
+    async def list_jobs(
+        self, which: JobFilter, *, before: bytes | None, limit: int, ended_at: Micros | None = None
+    ) -> list[JobRecord]:
+        return await self._list(jobs.list_jobs, which, before, limit, ended_at)
 
     async def read_ended(self, ids: Sequence[bytes]) -> list[Ended | None]:
         return self._read(jobs.read_ended, ids)

@@ -131,16 +131,21 @@ def read_jobs(connection: Reader, ids: Sequence[bytes]) -> list[JobRecord | None
     return [found.get(id_) for id_ in ids]
 
 
-def list_jobs(connection: Reader, which: JobFilter, before: bytes | None, limit: int) -> list[JobRecord]:
+def list_jobs(
+    connection: Reader, which: JobFilter, before: bytes | None, limit: int, ended_at: Micros | None
+) -> list[JobRecord]:
     if which.state in ENDED:
-        return _list_finished(connection, which, before, limit)
+        return _list_finished(connection, which, before, limit, ended_at)
     filters = (which.tenant, which.state, which.queue, which.kind, which.tag, which.schedule)
     rows = connection.execute(Q["list_jobs"], (before or _LAST_ID, *filters, limit))
     return [record_of(row) for row in rows]
 
 
-def _list_finished(connection: Reader, which: JobFilter, before: bytes | None, limit: int) -> list[JobRecord]:
-    ended_at = connection.execute("select finished_at from job where id = ?", (before,)).get if before else None
+def _list_finished(
+    connection: Reader, which: JobFilter, before: bytes | None, limit: int, ended_at: Micros | None
+) -> list[JobRecord]:
+    if ended_at is None and before is not None:
+        ended_at = connection.execute("select finished_at from job where id = ?", (before,)).get
     start = (_LAST_TIME if ended_at is None else ended_at, before or _LAST_ID)
     tenants = [which.tenant] if which.tenant is not None else [row[0] for row in connection.execute(Q["ended_tenants"])]
     found = []
@@ -154,12 +159,12 @@ def _list_finished(connection: Reader, which: JobFilter, before: bytes | None, l
 
 def read_ended(connection: Reader, ids: Sequence[bytes]) -> list[Ended | None]:
     found = {}
-    for id_, state, reason, data in connection.execute(Q["read_ended"], (array(ids),)).fetchall():
+    for id_, state, reason, data, tenant, kind in connection.execute(Q["read_ended"], (array(ids),)).fetchall():
         failure = None
         if state != State.COMPLETED:
             row = connection.execute(Q["last_failure"], (id_,)).fetchone()
             failure = Failure(*row) if row else None
-        found[id_] = Ended(state, reason, data, failure)
+        found[id_] = Ended(state, reason, data, failure, tenant, kind)
     return [found.get(id_) for id_ in ids]
 
 

@@ -11,6 +11,8 @@ from mainspring.store.sqlite.writer import Tx
 
 
 def insert_keys(tx: Tx, keys: Sequence[KeyRecord], spend: str | None) -> bool:
+    if any(tx.execute(Q["read_key"], (key.id,)).fetchone() for key in keys):
+        return False
     if spend is not None and not _end(tx, "spend_key", spend):
         return False
     tx.connection.executemany(Q["insert_key"], [structs.astuple(key) for key in keys])

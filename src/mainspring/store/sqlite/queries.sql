@@ -82,7 +82,7 @@ where f.tenant = ?1 and f.state = ?2 and (f.finished_at, f.job) < (?3, ?4) and (
 order by f.finished_at desc, f.job desc limit ?9
 
 -- name: read_ended
-select j.id, j.state, j.reason, r.data from job j left join result r on r.job = j.id
+select j.id, j.state, j.reason, r.data, j.tenant, j.kind from job j left join result r on r.job = j.id
 where j.id in (select value from carray(?1)) and j.state in ('completed', 'failed', 'cancelled')
 
 -- name: read_failures
@@ -535,12 +535,6 @@ delete from schedule where tenant = ?1
 -- name: erase_missed
 -- ?2 and ?3 hold between them every name that begins with the tenant and a slash.
 delete from missed where schedule > ?2 and schedule < ?3
-
--- name: erase_occurrences
-delete from occurrence where schedule > ?2 and schedule < ?3
-
--- name: erase_claims
-delete from claim where tenant = ?1
 
 -- name: erase_queues
 delete from queue where tenant = ?1

@@ -1,4 +1,4 @@
-"""Times, durations and stored text as people read them.
+"""Times, durations, needs and stored text as people read them.
 
 Used by everything that prints for people; machines get ISO 8601 and JSON from `documents` instead. Guarantees: whatever a job
 left in the store, what is printed cannot move the cursor, change colours or break out of its line.
@@ -7,6 +7,7 @@ left in the store, what is printed cannot move the cursor, change colours or bre
 from collections.abc import Iterable
 from datetime import datetime
 
+from mainspring.core.job import Resources
 from mainspring.core.timer import SECOND, Micros, from_micros
 
 _STEPS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
@@ -78,3 +79,15 @@ def listed(names: Iterable[str], most: int = 10) -> str:
     known = list(names)
     shown = ", ".join(clean(name, one_line=True) for name in known[:most])
     return shown if len(known) <= most else f"{shown} and {len(known) - most} more"
+
+
+def needs(resources: Resources) -> str:
+    """`2 CPU cores, 4096 MB`; empty where nothing is needed."""
+    parts = []
+    if resources.cpu:
+        parts.append(f"{resources.cpu:g} CPU cores")
+    if resources.memory_mb:
+        parts.append(f"{resources.memory_mb} MB of memory")
+    if resources.gpu:
+        parts.append(f"{resources.gpu} GPUs")
+    return ", ".join(parts)

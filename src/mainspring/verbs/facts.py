@@ -42,7 +42,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     lane: Lane | None = None
     paused: bool = False
     nodes: list[NodeRecord] = []  # not ended; one whose lease has run out is as good as gone
-    workers: list[SessionRecord] = []  # of nodes whose lease holds
+    workers: list[SessionRecord] = []  # of nodes whose lease holds, those that serve its tenant
     holder: SessionRecord | None = None  # the session that has the job
     holder_lives: bool = False
     limits: list[LimitFact] = []
@@ -51,10 +51,10 @@ class Facts(Struct, frozen=True, kw_only=True):
     failures: list[AttemptFailure] = []
 
 
-async def gather(store: Store, job: bytes) -> Facts:
-    """Everything `causes` may ask about; `NotFoundError` where there is no such job."""
+async def gather(store: Store, job: bytes, tenant: str | None = None) -> Facts:
+    """Everything `causes` may ask about; `NotFoundError` where there is no such job, or it is not this tenant's (None: any)."""
     (record,) = await store.read_jobs([job])
-    if record is None:
+    if record is None or tenant not in (None, record.tenant):
         raise NotFoundError(f"there is no job {format_id(job)}")
     now = store.clock.now()
     nodes = await store.list_nodes()
@@ -69,7 +69,7 @@ async def gather(store: Store, job: bytes) -> Facts:
         lane=lane,
         paused=any(q.paused for q in queues if (q.tenant, q.name) == (record.tenant, record.queue)),
         nodes=nodes,
-        workers=[session for session in sessions.values() if session.node in alive],
+        workers=[s for s in sessions.values() if s.node in alive and s.tenant in (None, record.tenant)],
         holder=holder,
         holder_lives=holder is not None and holder.node in alive,
         limits=await _limits(store, record, lane),

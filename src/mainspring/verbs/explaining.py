@@ -8,14 +8,13 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from mainspring.cli.facts import MOST_AHEAD, Facts, LimitFact
-from mainspring.cli.jobview import needs
-from mainspring.cli.words import count, duration, listed, moment_and_relative, relative, shortened
 from mainspring.core.lifecycle import ENDED, LIVE, MAX_LOSSES, State
 from mainspring.core.partition import format_id
 from mainspring.core.timer import SECOND
+from mainspring.core.words import count, duration, listed, moment_and_relative, needs, relative, shortened
 from mainspring.dispatch.matcher import Seat
 from mainspring.store.contract import SessionRecord
+from mainspring.verbs.facts import MOST_AHEAD, Facts, LimitFact
 
 _REASONS = {
     "error": "it raised, and no retry was left",
@@ -188,7 +187,7 @@ def _at_limit(facts: Facts, fact: LimitFact) -> Iterator[Cause]:
 
 def _limited(name: str) -> str:
     what, _, rest = name.partition("/")
-    return f"The queue {rest.partition('/')[2]!r}" if what == "queue" else f"The kind {rest!r}"
+    return f"The {what} {rest.partition('/')[2] if what == 'queue' else rest!r}"
 
 
 def _in_line(facts: Facts, able: list[SessionRecord]) -> Iterator[Cause]:

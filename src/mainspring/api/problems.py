@@ -1,0 +1,188 @@
+"""Errors as problem documents (RFC 9457). Whatever goes wrong leaves the server as one of these, and says nothing of its insides.
+
+`type` is a relative reference, `/v1/problems/<slug>`; the slugs are in `TITLES`. Our own errors carry the words that people need;
+errors of the framework and of the protocol get words from here; what nobody expected is logged, and answered without details.
+"""
+
+import math
+from typing import NoReturn
+
+from litestar.exceptions import HTTPException
+from msgspec import ValidationError, json
+
+from mainspring.api.replies import PROBLEM, Reply
+from mainspring.errors import (
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    LimitedError,
+    MainspringError,
+    NotFoundError,
+    SessionEndedError,
+    StoreError,
+    StoreUnavailableError,
+    StoreUncertainError,
+    UnknownKeyError,
+)
+from mainspring.runtime.log import get_logger
+from mainspring.verbs.documents import Problem
+
+_log = get_logger("mainspring.api")
+
+#: slug -> what it says in a few words
+TITLES = {
+    "invalid": "The request is wrong",
+    "not-found": "There is no such thing",
+    "method": "This method is not for this address",
+    "conflict": "This contradicts what is stored",
+    "unknown-key": "The key is missing or not known",
+    "forbidden": "The key does not allow this",
+    "too-large": "The request is too large",
+    "too-slow": "The request did not arrive",
+    "limited": "Too much at once",
+    "unsupported-media": "This content type is not understood",
+    "unavailable": "Not possible for now",
+    "uncertain": "It is not known whether this was done",
+    "session-ended": "The worker's session is over",
+    "internal": "The server made a mistake",
+}
+
+_AGAIN_S = 1.0
+
+
+class TooLargeError(MainspringError):
+    """A body beyond its limit."""
+
+
+class TooSlowError(MainspringError):
+    """A body that stopped coming."""
+
+
+class MediaError(MainspringError):
+    """A content type that this address does not take."""
+
+
+#: Our errors, most special first: slug and status.
+_KINDS: list[tuple[type[MainspringError], str, int]] = [
+    (InvalidError, "invalid", 422),
+    (NotFoundError, "not-found", 404),
+    (ConflictError, "conflict", 409),
+    (UnknownKeyError, "unknown-key", 401),
+    (ForbiddenError, "forbidden", 403),
+    (LimitedError, "limited", 429),
+    (TooLargeError, "too-large", 413),
+    (TooSlowError, "too-slow", 408),
+    (MediaError, "unsupported-media", 415),
+    (SessionEndedError, "session-ended", 410),
+    (StoreUnavailableError, "unavailable", 503),
+    (StoreUncertainError, "uncertain", 503),
+]
+
+_FRAMEWORK = {
+    404: ("not-found", "there is nothing at this address; see /v1/docs"),
+    405: ("method", "this address does not take this method; see /v1/docs"),
+    413: ("too-large", "the body is too large"),
+    415: ("unsupported-media", "this content type is not understood here"),
+}
+
+
+def problem(slug: str, status: int, detail: str, *, field: str | None = None, after_s: float | None = None) -> Problem:
+    return Problem(
+        type=f"/v1/problems/{slug}",
+        title=TITLES[slug],
+        status=status,
+        detail=_clean(detail),
+        field=None if field is None else _clean(field),
+        retry_after_s=after_s,
+    )
+
+
+def problem_of(error: BaseException) -> Problem:
+    """Any error as a document. One that nobody expected is logged here, and only here."""
+    for kind, slug, status in _KINDS:
+        if isinstance(error, kind):
+            field = getattr(error, "field", None)
+            return problem(slug, status, _detail(error), field=field, after_s=_after(error, status))
+    if isinstance(error, HTTPException):
+        return _of_framework(error)
+    _log.error("a request failed in a way that nobody expected", exc_info=error)
+    slug, status = ("unavailable", 503) if isinstance(error, StoreError) else ("internal", 500)
+    return problem(slug, status, "the server's log says more", after_s=_after(error, status))
+
+
+def reply_to(error: BaseException) -> Reply:
+    return problem_reply(problem_of(error), getattr(error, "headers", None))
+
+
+def problem_reply(told: Problem, headers: dict[str, str] | None = None) -> Reply:
+    extra: dict[str, str] = {}
+    if told.status == 401:
+        extra["www-authenticate"] = 'Bearer realm="mainspring"'
+    if told.status == 405 and headers and "allow" in headers:
+        extra["allow"] = headers["allow"]
+    if told.retry_after_s is not None:
+        extra["retry-after"] = str(max(1, math.ceil(told.retry_after_s)))
+    return Reply(told.status, json.encode(told), PROBLEM, extra)
+
+
+def refuse_decoding(error: ValidationError, where: str = "") -> NoReturn:
+    """What msgspec says about a document, as an error of ours that names the field. `where`: the field it is in."""
+    raise InvalidError(*_place(str(error), where)) from None
+
+
+def _place(said: str, where: str) -> tuple[str, str]:
+    """`Expected int - at $.a[0].b` -> (`a[0].b`, `expected int`)."""
+    what, _, place = said.partition(" - at `$")
+    field = place.rstrip("`").lstrip(".")
+    for start, words in _FIELD_IN_TEXT.items():
+        if what.startswith(start):
+            name = what[len(start) :].strip("`")
+            field = f"{field}.{name}" if field else name
+            what = words
+            break
+    inside = f"{where}.{field}" if where and field and not field.startswith("[") else where + field
+    return inside or "body", what[:1].lower() + what[1:]
+
+
+_FIELD_IN_TEXT = {
+    "Object contains unknown field ": "is no field here; check its spelling",
+    "Object missing required field ": "is missing",
+}
+
+
+def _detail(error: MainspringError) -> str:
+    """Our own words; where a store has passed on its driver's, the log has them and the answer does not."""
+    for kind, words in _STORE_WORDS.items():
+        if isinstance(error, kind):
+            _log.warning("a request could not use the store", error=str(error))
+            return words
+    return str(error) or type(error).__name__
+
+
+_STORE_WORDS: dict[type[MainspringError], str] = {
+    StoreUnavailableError: "the store cannot be used for now; nothing was written, try again",
+    StoreUncertainError: "the store went away while it was writing; look whether it was done, or repeat it with the same key",
+}
+
+
+def _after(error: BaseException, status: int) -> float | None:
+    given = getattr(error, "retry_after_s", None)
+    if given is not None:
+        return float(given)
+    return _AGAIN_S if status == 503 and not isinstance(error, StoreUncertainError) else None
+
+
+def _of_framework(error: HTTPException) -> Problem:
+    known = _FRAMEWORK.get(error.status_code)
+    if known is not None:
+        return problem(known[0], error.status_code, known[1])
+    if 400 <= error.status_code < 500:
+        return problem("invalid", 422, error.detail or "the request cannot be understood")
+    _log.error("a request failed in the framework", exc_info=error)
+    return problem("internal", 500, "the server's log says more")
+
+
+def _clean(text: str) -> str:
+    """What may be quoted from a request: no lone surrogates, no endless texts."""
+    short = text if len(text) <= 2_000 else text[:2_000] + "…"
+    return short.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,16 @@
+"""Every operation of the API, room by room."""
+
+from mainspring.api.access import ACCESS
+from mainspring.api.events import EVENTS
+from mainspring.api.jobs import JOBS
+from mainspring.api.nodes import NODES, WORKER_LIST
+from mainspring.api.operations import Operation
+from mainspring.api.queues import QUEUES
+from mainspring.api.schedules import SCHEDULES
+from mainspring.api.submits import SUBMITS
+from mainspring.api.system import SYSTEM
+from mainspring.api.templates import TEMPLATES
+
+ROOMS = (SUBMITS, JOBS, SCHEDULES, TEMPLATES, QUEUES, WORKER_LIST, NODES, EVENTS, SYSTEM, ACCESS)
+
+OPERATIONS: tuple[Operation, ...] = tuple(operation for room in ROOMS for operation in room.operations)

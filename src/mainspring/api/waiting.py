@@ -1,0 +1,42 @@
+"""Long answers: whatever waits on behalf of a request ends when its time is over, when the server stops, or when nobody listens."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mainspring.api.bodies import GoneError
+
+if TYPE_CHECKING:
+    from litestar.types import Receive
+
+    from mainspring.api.asking import Ask
+
+T = TypeVar("T")
+
+
+async def wait_for(ask: "Ask", work: Coroutine[Any, Any, T], timeout_s: float) -> T | None:
+    """What the work gives; None where it has not come in time, or the server stops. The request's body must have been read."""
+    working = asyncio.ensure_future(work)
+    stopping = asyncio.ensure_future(ask.parts.stopping.wait())
+    leaving = asyncio.ensure_future(gone(ask.receive))
+    try:
+        await asyncio.wait((working, stopping, leaving), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        if leaving.done():
+            raise GoneError
+        return None
+    finally:
+        await end(working, stopping, leaving)
+
+
+async def gone(receive: "Receive") -> None:
+    """Until whoever asked has left."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def end(*tasks: "asyncio.Future[Any]") -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

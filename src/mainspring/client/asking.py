@@ -1,0 +1,117 @@
+"""Questions to a server in documents: what each verb of the client is made of.
+
+Guarantees: what goes out is one document as JSON, what comes back is checked against the type that was asked for; an answer that
+does not fit is a `ServerError`, never half of a document. Reading is repeated when an answer gets lost; what changes something is
+repeated only where the verb says that this is harmless.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cache
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from msgspec import MsgspecError, json
+
+from mainspring.client.transport import Transport
+from mainspring.errors import ServerError
+
+T = TypeVar("T")
+Query = str | int | float | datetime | None
+
+_TIMEOUT_S = 30.0
+
+_encode = json.Encoder().encode
+
+
+class Asker:
+    """Asks one server for one tenant; None: the one that the key belongs to."""
+
+    def __init__(self, transport: Transport, tenant: str | None) -> None:
+        self.transport = transport
+        self.tenant = tenant
+
+    async def get(self, path: str, type: type[T], **query: Query) -> T:
+        return decoded(await self._send("GET", path, query=query, repeatable=True), type)
+
+    async def all(self, path: str, name: str, type: type[T], **query: Query) -> list[T]:
+        """A list, which comes under a name."""
+        return (await self.get(path, dict[str, list[type]], **query))[name]  # type: ignore[valid-type]
+
+    async def post(
+        self,
+        path: str,
+        type: type[T],
+        document: object = None,
+        *,
+        repeatable: bool = False,
+        timeout_s: float = _TIMEOUT_S,
+    ) -> T:
+        return decoded(await self._send("POST", path, document, repeatable=repeatable, timeout_s=timeout_s), type)
+
+    async def put(self, path: str, type: type[T], document: object) -> T:
+        return decoded(await self._send("PUT", path, document, repeatable=True), type)
+
+    async def patch(self, path: str, type: type[T], document: object) -> T:
+        return decoded(await self._send("PATCH", path, document, repeatable=True), type)
+
+    async def delete(self, path: str, type: type[T]) -> T:
+        return decoded(await self._send("DELETE", path), type)
+
+    async def order(self, method: str, path: str, document: object = None, *, repeatable: bool = False) -> None:
+        """Where the answer says nothing."""
+        await self._send(method, path, document, repeatable=repeatable)
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        document: object = None,
+        *,
+        query: Mapping[str, Query] | None = None,
+        repeatable: bool = False,
+        timeout_s: float = _TIMEOUT_S,
+    ) -> bytes:
+        reply = await self.transport.request(
+            method,
+            path,
+            body=None if document is None else _encode(document),
+            headers=self.headers(),
+            query={name: _text(value) for name, value in (query or {}).items() if value is not None},
+            repeatable=repeatable,
+            timeout_s=timeout_s,
+        )
+        return reply.body
+
+    def headers(self) -> dict[str, str]:
+        return tenant_header(self.tenant)
+
+
+def tenant_header(tenant: str | None) -> dict[str, str]:
+    return {} if tenant is None else {"Mainspring-Tenant": tenant}
+
+
+def decoded(body: bytes, type: type[T]) -> T:
+    """An answer as what it should be."""
+    wanted: Any = type  # a list of something is not a class to type checkers
+    try:
+        answer: T = _decoder(wanted).decode(body)
+    except (MsgspecError, UnicodeDecodeError) as error:
+        raise ServerError(
+            f"the server's answer cannot be read ({error}): is its version newer than this one?"
+        ) from None
+    return answer
+
+
+def path(*parts: str) -> str:
+    """A path of plain words and of names, which may hold anything."""
+    return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+
+
+@cache
+def _decoder(type: Any) -> "json.Decoder[Any]":
+    return json.Decoder(type)
+
+
+def _text(value: Query) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
