@@ -12,6 +12,8 @@ from msgspec import Struct
 from mainspring.core.job import Options, Resources
 from mainspring.core.timer import Micros
 
+PROTOCOL = 1  # of these calls over a network; what is added later is a feature that both sides name
+
 
 class WorkerInfo(Struct, frozen=True, kw_only=True):
     """What a worker is and can take."""

@@ -9,7 +9,7 @@ import pytest
 from contract.backends import SqliteBackend
 from contract.scene import START, JumpingClock, Scene
 from mainspring.store.contract import Ended, Settlement
-from mainspring.verbs import waiter as waiting_room
+from mainspring.verbs import looking
 from mainspring.verbs.waiter import Waiter
 
 
@@ -46,7 +46,7 @@ async def test_an_end_while_a_look_is_under_way_is_heard(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, looks_before: int
 ) -> None:
     """The first look, and one that a hint about another job has begun."""
-    monkeypatch.setattr(waiting_room, "_SLOW_LOOK_S", 3600.0)
+    monkeypatch.setattr(looking, "SLOW_LOOK_S", 3600.0)
     session = await scene.session()
     job, other = [await scene.started(session) for _ in range(2)]
     waiter, reads = Waiter(scene.store), SlowReads(scene, monkeypatch)

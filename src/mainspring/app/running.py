@@ -7,7 +7,6 @@ import signal
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from mainspring.app.declare import synchronise
 from mainspring.config import RunSettings
 from mainspring.core.job import Resources
 from mainspring.errors import StoreUnavailableError
@@ -15,6 +14,7 @@ from mainspring.execute.worker import Worker
 from mainspring.node import Node
 from mainspring.runtime.log import get_logger
 from mainspring.runtime.loop import tune_interpreter
+from mainspring.verbs.declaring import synchronise
 
 if TYPE_CHECKING:
     from mainspring.app.application import App

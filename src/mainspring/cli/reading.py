@@ -9,12 +9,18 @@ import math
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
+from msgspec import ValidationError, convert
+
+from mainspring.core.decoding import refused
 from mainspring.core.job import MAX_ARGUMENTS_BYTES
+from mainspring.core.jsontext import read_object
 from mainspring.core.options import Duration
 from mainspring.core.timer import to_micros
 from mainspring.errors import InvalidError
+
+T = TypeVar("T")
 
 _FIELD = "args"
 _MOST_TEXT = 4 * MAX_ARGUMENTS_BYTES  # spaces and escapes may make a text longer than what it says
@@ -23,7 +29,7 @@ _MIN_INT, _MAX_INT = -(2**63), 2**63 - 1
 
 def read_arguments(given: str) -> dict[str, Any]:
     """A job's arguments: JSON as text, `-` for standard input, `@FILE` for a file."""
-    text = _fetched(given)
+    text = fetched(_FIELD, given)
     if len(text) > _MOST_TEXT:
         raise InvalidError(_FIELD, f"the text is longer than {_MOST_TEXT:,} characters")
     try:
@@ -67,7 +73,17 @@ def read_moment(field: str, text: str | None) -> Duration | datetime | None:
     return text
 
 
-def _fetched(given: str) -> str:
+def read_document(field: str, given: str, type: type[T]) -> T:
+    """A JSON object of a kind: as text, `-` for standard input, `@FILE` for a file."""
+    value = read_object(field, fetched(field, given))
+    try:
+        return convert(value, type)
+    except ValidationError as error:
+        raise refused(error, field) from None
+
+
+def fetched(field: str, given: str) -> str:
+    """The text itself, or that of standard input (`-`) or of a file (`@FILE`)."""
     try:
         if given == "-":
             return sys.stdin.buffer.read(_MOST_TEXT + 1).decode()
@@ -75,9 +91,9 @@ def _fetched(given: str) -> str:
             with Path(given[1:]).open("rb") as file:
                 return file.read(_MOST_TEXT + 1).decode()
     except UnicodeDecodeError:
-        raise InvalidError(_FIELD, "the text is not valid UTF-8") from None
+        raise InvalidError(field, "the text is not valid UTF-8") from None
     except OSError as error:
-        raise InvalidError(_FIELD, f"cannot read {given[1:]}: {error.strerror}") from None
+        raise InvalidError(field, f"cannot read {given[1:]}: {error.strerror}") from None
     return given
 
 

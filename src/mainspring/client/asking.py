@@ -24,6 +24,10 @@ _TIMEOUT_S = 30.0
 _encode = json.Encoder().encode
 
 
+class UnreadableError(ServerError):
+    """An answer that came, and is none. Asking again would bring the same."""
+
+
 class Asker:
     """Asks one server for one tenant; None: the one that the key belongs to."""
 
@@ -33,10 +37,6 @@ class Asker:
 
     async def get(self, path: str, type: type[T], **query: Query) -> T:
         return decoded(await self._send("GET", path, query=query, repeatable=True), type)
-
-    async def all(self, path: str, name: str, type: type[T], **query: Query) -> list[T]:
-        """A list, which comes under a name."""
-        return (await self.get(path, dict[str, list[type]], **query))[name]  # type: ignore[valid-type]
 
     async def post(
         self,
@@ -97,7 +97,7 @@ def decoded(body: bytes, type: type[T]) -> T:
     try:
         answer: T = _decoder(wanted).decode(body)
     except (MsgspecError, UnicodeDecodeError) as error:
-        raise ServerError(
+        raise UnreadableError(
             f"the server's answer cannot be read ({error}): is its version newer than this one?"
         ) from None
     return answer

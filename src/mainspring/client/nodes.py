@@ -18,7 +18,7 @@ class RemoteNodes:
         nodes = await self.list()
         asked: dict[str, d.NodeDocument] = {}
         for name in sorted(names, key=lambda name: _is_one(name, nodes)):
-            asked[name] = await self._asker.post(path("nodes", name, "drain"), d.NodeDocument, repeatable=True)
+            (asked[name],) = await self._asker.post(path("nodes", name, "drain"), list[d.NodeDocument], repeatable=True)
         return list({asked[name].id: asked[name] for name in names}.values())
 
     async def remove(self, name: str) -> None:

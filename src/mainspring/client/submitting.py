@@ -20,6 +20,7 @@ from mainspring.core.options_json import options_document
 from mainspring.errors import ConflictError, LimitedError, MainspringError, ServerError, StoreUnavailableError
 from mainspring.store.contract import Inserted
 from mainspring.verbs.documents import SubmittedItem
+from mainspring.verbs.drafts import for_tenant
 
 LINES = "application/x-ndjson"
 CHUNK = 4000  # jobs in one request
@@ -90,10 +91,10 @@ def batches(drafts: Sequence[Draft], tenant: str | None) -> Iterator[Batch]:
 
 
 def _frame(kind: str, options: JobOptions, tenant: str | None) -> Frame:
-    given = options_document(options)
+    given = options_document(for_tenant(options, tenant))
     if "key" in given:
         given.pop("unique", None)  # a kind's default, which a key overrides
-    meant = given.pop("tenant", tenant)
+    meant = given.pop("tenant", None)
     tail = b',"options":' + json.encode(given) + b"}\n" if given else b"}\n"
     claims = options.key is not UNSET or options.unique_s is not UNSET
     return Frame(meant, b'{"kind":' + json.encode(kind) + b',"arguments":', tail, claims)

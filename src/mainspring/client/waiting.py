@@ -8,7 +8,7 @@ another is needed, the oldest is given up and its jobs join. What passes (no con
 import asyncio
 from itertools import islice
 
-from mainspring.client.asking import Asker, path
+from mainspring.client.asking import Asker, UnreadableError, path
 from mainspring.errors import LimitedError, MainspringError, NotFoundError, ServerError, StoreUnavailableError
 from mainspring.runtime.log import get_logger
 from mainspring.verbs.documents import EndDocument, WaitAnswer, WaitRequest
@@ -93,12 +93,13 @@ class RemoteWaiter:
         try:
             poll_s = _SHORT_POLL_S if len(ids) == _MOST_IDS else _POLL_S
             self._answer(await ask_for_ends(self._asker, WaitRequest(ids=ids, timeout_s=poll_s)))
+        except UnreadableError as error:
+            self._fail(ids, error)
         except (ServerError, StoreUnavailableError, LimitedError) as error:
             _log.warning("cannot see which jobs have ended; asking again", error=str(error))
             again_s = error.retry_after_s if isinstance(error, LimitedError) else _AGAIN_S
         except MainspringError as error:
-            for job in ids:
-                self._fail(job, error)
+            self._fail(ids, error)
         finally:
             task = asyncio.current_task()
             if task is not None and self._polls.pop(task, None) is not None:
@@ -117,12 +118,13 @@ class RemoteWaiter:
                 if not future.done():
                     future.set_result(ended)
         for job in answer.unknown:
-            self._fail(job, NotFoundError(f"there is no job {job}"))
+            self._fail([job], NotFoundError(f"there is no job {job}"))
 
-    def _fail(self, job: str, error: MainspringError) -> None:
-        for future in self._waiting.pop(job, []):
-            if not future.done():
-                future.set_exception(error)
+    def _fail(self, ids: list[str], error: MainspringError) -> None:
+        for job in ids:
+            for future in self._waiting.pop(job, []):
+                if not future.done():
+                    future.set_exception(error)
 
 
 async def ask_for_ends(asker: Asker, request: WaitRequest) -> WaitAnswer:

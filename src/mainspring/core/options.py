@@ -118,6 +118,13 @@ def merged(base: JobOptions, over: JobOptions) -> JobOptions:
     return structs.replace(base, **said) if said else base
 
 
+def refuse_once(options: JobOptions, why: str, *, unique: bool = False) -> None:
+    """Refuse what can be said of a single job only; `unique` lets a period of uniqueness pass."""
+    for field, name in (("key", "key"), ("due", "delay/at"), ("unique_s", "unique")):
+        if getattr(options, field) is not UNSET and not (unique and field == "unique_s"):
+            raise InvalidError(name, why)
+
+
 def check_name(field: str, value: object) -> str:
     """A name that every store, log line and header can carry."""
     if not isinstance(value, str):

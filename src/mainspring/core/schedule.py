@@ -6,9 +6,10 @@ zone and calendar exist, its times are in order, it fires at least once), surviv
 holds nothing that has no effect.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from typing import Final, Literal, get_args
+from inspect import signature
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 
@@ -100,6 +101,27 @@ def parse_rule(
             max_runs=None if max_runs is None else _count("max_runs", max_runs, MAX_RUNS),
         )
     )
+
+
+def read_rule(document: Mapping[str, Any]) -> Rule:
+    """A rule from options by name, as they come in a request or from a decorator."""
+    known = signature(parse_rule).parameters
+    for name in document:
+        if name not in known:
+            raise InvalidError(name, f"is no part of a schedule's rule; there are {', '.join(known)}")
+    if "cron" not in document:
+        raise InvalidError("cron", "is missing: say when, such as '0 9 * * *'")
+    return parse_rule(**document)
+
+
+def rule_document(rule: Rule) -> dict[str, Any]:
+    """What `read_rule` reads back, in forms that JSON has; what is as by default is left out."""
+    said = {name: value for name, value in msgspec.to_builtins(rule).items() if not name.endswith("_s")}
+    if rule.catch_up == "within":
+        said["catch_up"] = rule.catch_up_within_s
+    if rule.jitter_s:
+        said["jitter"] = rule.jitter_s
+    return said
 
 
 def _refuse_empty(rule: Rule) -> Rule:

@@ -63,10 +63,6 @@ def _document(entry: AuditEntry) -> d.AuditDocument:
         action=content.action,
         target=content.target,
         origin=content.origin,
-        before=_said(content.before),
-        after=_said(content.after),
+        before=content.before,
+        after=content.after,
     )
-
-
-def _said(raw: Raw) -> Raw | None:
-    return None if bytes(raw) == b"null" else raw

@@ -1,7 +1,8 @@
 """What the verbs take and give: the documents of the HTTP API, of `--json` and of the Python face.
 
 Ids are UUIDs as text, times are aware datetimes in UTC, durations are seconds (`_s`). Arguments and results are the stored JSON,
-byte for byte (`Raw`). Requests refuse fields they do not know; readers of answers must ignore those that they do not know.
+byte for byte: `Raw`, and `NULL` where there is none, because msgspec cannot read `Raw | None`. Requests refuse fields they do not
+know; readers of answers must ignore those that they do not know.
 """
 
 from datetime import datetime
@@ -129,7 +130,7 @@ class JobDocument(JobSummary, frozen=True, kw_only=True):
     occurrence_at: datetime | None
     progress: Progress | None
     arguments: Raw
-    result: Raw | None
+    result: Raw
     errors: list[AttemptError]
 
 
@@ -154,7 +155,7 @@ class EndDocument(Answer, frozen=True, kw_only=True):
     kind: str
     state: str
     reason: str | None
-    result: Raw | None
+    result: Raw
     error: ErrorDocument | None
 
 
@@ -488,8 +489,8 @@ class AuditDocument(Answer, frozen=True, kw_only=True):
     action: str | None
     target: str | None
     origin: str | None
-    before: Raw | None
-    after: Raw | None
+    before: Raw
+    after: Raw
 
 
 class Verification(Answer, frozen=True, kw_only=True):
@@ -510,8 +511,11 @@ class KindDeclaration(Request, frozen=True, kw_only=True):
 
 
 class QueueDeclaration(Request, frozen=True, kw_only=True):
+    """`tenant` None: the one that this is asked for."""
+
     name: str
     limit: LimitDocument
+    tenant: str | None = None
 
 
 class Declarations(Request, frozen=True, kw_only=True):
@@ -523,7 +527,8 @@ class Declarations(Request, frozen=True, kw_only=True):
 
 
 class JobEvent(Answer, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that happened to a job: `ended` everywhere, on a single job's stream also `started`, `retrying`, `progress`."""
+    """Something that happened to a job: `ended` everywhere; on a single job's stream first `state`, as it is now, and then also
+    `started`, `retrying` and `progress`."""
 
     event: str
     id: str

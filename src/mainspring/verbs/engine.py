@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from mainspring.access.audit import Actor, AuditLog
 from mainspring.store.contract import Store
+from mainspring.store.service import ALL_TENANTS
 from mainspring.submit import Submitter
 from mainspring.verbs.drafts import Drafts
+from mainspring.verbs.events import EventLog
 from mainspring.verbs.waiter import Waiter
+from mainspring.verbs.watch import JobWatch
 
 if TYPE_CHECKING:
     from mainspring.verbs.local import LocalVerbs
@@ -19,11 +22,11 @@ if TYPE_CHECKING:
 class WorkerDesk(Protocol):
     """What operators may ask of the desk where workers register."""
 
-    async def drain(self, session: bytes) -> None:
-        """Ask a worker to take nothing new, finish and leave."""
+    async def drain(self, session: bytes) -> bool:
+        """Ask a worker to take nothing new, finish and leave; False where its session is not at this desk."""
 
-    async def remove(self, session: bytes) -> None:
-        """End its session at once."""
+    async def remove(self, session: bytes) -> bool:
+        """End its session at once; False where it is not at this desk."""
 
 
 class Engine:
@@ -36,16 +39,20 @@ class Engine:
         self.drafts = Drafts(store)
         self.waiter = Waiter(store)
         self.audit = AuditLog(store)
-        self._silence = [store.subscribe(self.waiter.hear)]
+        self.events = EventLog(store)
+        self.watch = JobWatch(store)
+        self._silence = [store.subscribe(part.hear) for part in (self.waiter, self.events, self.watch)]
 
     def verbs(self, tenant: str | None, actor: Actor) -> "LocalVerbs":
-        """What `actor` may ask for one tenant, or for all of them (None)."""
+        """What `actor` may ask for one tenant, or for all of them (None, or `"*"` as in a key or a header)."""
         from mainspring.verbs.local import LocalVerbs  # whose groups need the engine
 
-        return LocalVerbs(self, tenant, actor)
+        return LocalVerbs(self, None if tenant == ALL_TENANTS else tenant, actor)
 
     def close(self) -> None:
         """Let everybody go who waits; the store is its opener's."""
         for unsubscribe in self._silence:
             unsubscribe()
         self.waiter.close()
+        self.events.close()
+        self.watch.close()

@@ -17,7 +17,7 @@ from mainspring.verbs import documents as d
 class Jobs(Protocol):
     """Submitting, reading and steering jobs."""
 
-    async def submit(self, drafts: Sequence[Draft]) -> list[Inserted]:
+    async def submit(self, drafts: Sequence[Draft]) -> Sequence[Inserted]:
         """One answer per draft, in order; durable when this returns. A conflict is an answer."""
 
     async def draft(self, request: d.SubmitRequest) -> Draft:
@@ -58,7 +58,7 @@ class Jobs(Protocol):
 class Schedules(Protocol):
     """Stored schedules."""
 
-    async def list(self) -> list[d.ScheduleDocument]: ...
+    async def list(self) -> Sequence[d.ScheduleDocument]: ...
 
     async def read(self, name: str) -> d.ScheduleDocument: ...
 
@@ -89,7 +89,7 @@ class Schedules(Protocol):
 class Templates(Protocol):
     """Jobs with holes. A version never changes; `current` points at the one in use."""
 
-    async def list(self) -> list[d.TemplateDocument]:
+    async def list(self) -> Sequence[d.TemplateDocument]:
         """One's own and those shared with this tenant, the current version of each."""
 
     async def read(self, name: str, version: int | None = None, owner: str | None = None) -> d.TemplateDocument: ...
@@ -121,7 +121,7 @@ class Templates(Protocol):
 
 
 class Queues(Protocol):
-    async def list(self) -> list[d.QueueDocument]: ...
+    async def list(self) -> Sequence[d.QueueDocument]: ...
 
     async def read(self, name: str) -> d.QueueDocument: ...
 
@@ -134,7 +134,7 @@ class Queues(Protocol):
 class Workers(Protocol):
     """Executing processes, as operators see them."""
 
-    async def list(self) -> list[d.WorkerDocument]: ...
+    async def list(self) -> Sequence[d.WorkerDocument]: ...
 
     async def drain(self, worker: str) -> None:
         """Ask one, by the id of its session, to take nothing new, finish and leave."""
@@ -144,7 +144,7 @@ class Workers(Protocol):
 
 
 class Nodes(Protocol):
-    async def list(self) -> list[d.NodeDocument]: ...
+    async def list(self) -> Sequence[d.NodeDocument]: ...
 
     async def drain(self, names: Sequence[str]) -> Sequence[d.NodeDocument]:
         """Ask nodes, by name or by the start of an id, to leave; none is asked where one of the names is wrong."""
@@ -171,7 +171,7 @@ class System(Protocol):
 
 
 class Keys(Protocol):
-    async def list(self) -> list[d.KeyDocument]: ...
+    async def list(self) -> Sequence[d.KeyDocument]: ...
 
     async def create(self, new: d.NewKey) -> d.KeyDocument:
         """The answer holds the secret, which is not stored and never shown again."""
@@ -185,7 +185,7 @@ class Keys(Protocol):
 class Tenants(Protocol):
     """For those who may act for all tenants."""
 
-    async def list(self) -> list[d.TenantDocument]: ...
+    async def list(self) -> Sequence[d.TenantDocument]: ...
 
     async def create(self, new: d.NewTenant) -> d.TenantDocument: ...
 
@@ -196,7 +196,7 @@ class Tenants(Protocol):
 
 
 class Audit(Protocol):
-    async def list(self, *, after: int = 0, limit: int = 100) -> list[d.AuditDocument]:
+    async def list(self, *, after: int = 0, limit: int = 100) -> Sequence[d.AuditDocument]:
         """Oldest first, behind a number."""
 
     async def verify(self) -> d.Verification: ...

@@ -1,7 +1,7 @@
 """Jobs over a store (see `faces.Jobs`)."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from msgspec import json
@@ -132,6 +132,9 @@ class LocalJobs:
 
     async def bulk(self, request: d.BulkRequest) -> d.BulkAnswer:
         return await Bulk(self._engine, self._tenant, self._actor).run(request)
+
+    def events(self, job: str) -> AsyncGenerator[d.JobEvent, None]:
+        return self._engine.watch.follow(parse_id(job), self._tenant)
 
     async def _change(self, action: str, job: str, wanted: d.JobChange, *, replay: bool) -> d.JobDocument:
         record = await self._record(parse_id(job))

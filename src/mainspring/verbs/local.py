@@ -5,8 +5,13 @@ from mainspring.verbs.audit import LocalAudit
 from mainspring.verbs.engine import Engine
 from mainspring.verbs.jobs import LocalJobs
 from mainspring.verbs.keys import LocalKeys
+from mainspring.verbs.nodes import LocalNodes
+from mainspring.verbs.queues import LocalQueues
+from mainspring.verbs.schedules import LocalSchedules
+from mainspring.verbs.system import LocalSystem
 from mainspring.verbs.templates import LocalTemplates
 from mainspring.verbs.tenants import LocalTenants
+from mainspring.verbs.workers import LocalWorkers
 
 
 class LocalVerbs:
@@ -22,8 +27,28 @@ class LocalVerbs:
         return LocalJobs(*self._for)
 
     @property
+    def schedules(self) -> LocalSchedules:
+        return LocalSchedules(*self._for)
+
+    @property
     def templates(self) -> LocalTemplates:
         return LocalTemplates(*self._for)
+
+    @property
+    def queues(self) -> LocalQueues:
+        return LocalQueues(*self._for)
+
+    @property
+    def workers(self) -> LocalWorkers:
+        return LocalWorkers(*self._for)
+
+    @property
+    def nodes(self) -> LocalNodes:
+        return LocalNodes(*self._for)
+
+    @property
+    def system(self) -> LocalSystem:
+        return LocalSystem(*self._for)
 
     @property
     def keys(self) -> LocalKeys:

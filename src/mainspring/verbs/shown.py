@@ -59,7 +59,7 @@ def document_of(
         occurrence_at=_time(options.occurrence_at),
         progress=None if progress is None else progress_of(progress),
         arguments=Raw(record.arguments),
-        result=_raw(ended.result) if ended else None,
+        result=_raw(ended.result) if ended else d.NULL,
         errors=[_error(failure) for failure in failures],
     )
 
@@ -100,5 +100,5 @@ def _time(at: Micros | None) -> datetime | None:
     return None if at is None else from_micros(at)
 
 
-def _raw(data: bytes | None) -> Raw | None:
-    return None if data is None else Raw(data)
+def _raw(data: bytes | None) -> Raw:
+    return d.NULL if data is None else Raw(data)

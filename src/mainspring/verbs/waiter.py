@@ -1,22 +1,16 @@
 """The one waiter behind everybody who waits for jobs to end, in this process or at the other end of a connection.
 
-After each "settled" hint it asks once for all of them, and never spends more than a share of the event loop's time on that. Nobody
-misses an end: whoever begins to wait is noted before the first look, and a slow look stands behind hints that were lost.
+After each "settled" hint it asks once for all of them (see `looking`). Nobody misses an end: whoever begins to wait is noted
+before the first look, and a slow look stands behind hints that were lost.
 """
 
 import asyncio
-import time
 from collections.abc import Sequence
 
 from mainspring.core.partition import format_id
-from mainspring.errors import NotFoundError, StoreError
-from mainspring.runtime.log import get_logger
-from mainspring.store.contract import Ended, Hint, Jobs
-
-_log = get_logger("mainspring.verbs")
-
-_SLOW_LOOK_S = 1.0
-_MAX_SHARE = 0.2  # of the event loop's time that waiting for results may take
+from mainspring.errors import NotFoundError
+from mainspring.store.contract import Ended, Jobs
+from mainspring.verbs.looking import Looks
 
 
 class _Waiting:
@@ -44,10 +38,8 @@ class Waiter:
         self._store = store
         self._waiting: dict[bytes, list[_Waiting]] = {}
         self._loop = asyncio.get_running_loop()
-        self._look: asyncio.TimerHandle | None = None
-        self._looking: asyncio.Task[None] | None = None
-        self._pause_s = 0.0
-        self._again = False
+        self._looks = Looks(self._look, lambda: bool(self._waiting))
+        self.hear = self._looks.hear
 
     async def wait(self, job: bytes, tenant: str | None = None) -> Ended:
         """When it has ended; `NotFoundError` where there is no such job, or it is not this tenant's."""
@@ -67,7 +59,7 @@ class Waiter:
         try:
             unknown = await self._first_look(jobs, waiting)
             if not waiting.found and not unknown:
-                self._look_in(_SLOW_LOOK_S)
+                self._looks.begin()
                 await waiting.future
             return waiting.found, unknown
         finally:
@@ -87,13 +79,8 @@ class Waiter:
             unknown += [job for job, record in pairs if record is None or waiting.tenant not in (None, record.tenant)]
         return unknown
 
-    def hear(self, hint: Hint) -> None:
-        if hint.topic == "settled" and self._waiting:
-            self._look_in(self._pause_s)
-
     def close(self) -> None:
-        if self._look is not None:
-            self._look.cancel()
+        self._looks.close()
         for everybody in self._waiting.values():
             for waiting in everybody:
                 waiting.future.cancel()
@@ -106,35 +93,11 @@ class Waiter:
             if not left:
                 self._waiting.pop(job, None)
 
-    def _look_in(self, seconds: float) -> None:
-        if self._look is not None:
-            if self._look.when() <= self._loop.time() + seconds:
-                return
-            self._look.cancel()
-        self._look = self._loop.call_later(seconds, self._start_look)
-
-    def _start_look(self) -> None:
-        self._look = None
-        if self._looking is None:
-            self._looking = self._loop.create_task(self._answer())
-        else:
-            self._again = True  # what ended since that look began may not be in its answer
-
-    async def _answer(self) -> None:
-        started_s = time.monotonic()
-        try:
-            ids = list(self._waiting)
-            for job, ended in zip(ids, await self._store.read_ended(ids), strict=True):
-                if ended is not None:
-                    self._tell(job, ended)
-        except StoreError as error:
-            _log.warning("cannot see which jobs have ended; looking again", error=str(error))
-        finally:
-            self._looking = None
-            self._pause_s = (time.monotonic() - started_s) / _MAX_SHARE
-            if self._waiting:
-                self._look_in(self._pause_s if self._again else _SLOW_LOOK_S)
-            self._again = False
+    async def _look(self) -> None:
+        ids = list(self._waiting)
+        for job, ended in zip(ids, await self._store.read_ended(ids), strict=True):
+            if ended is not None:
+                self._tell(job, ended)
 
     def _tell(self, job: bytes, ended: Ended) -> None:
         for waiting in self._waiting.pop(job, []):

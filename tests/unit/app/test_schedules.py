@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from mainspring import App, Context, InvalidError, Retry
-from mainspring.app.declare import synchronise
 from mainspring.core.timer import to_micros
 from mainspring.errors import ConflictError, NotFoundError
 from mainspring.store.contract import JobFilter
 from mainspring.testing import ManualNode
+from mainspring.verbs.declaring import synchronise
 
 NOON = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
 
@@ -41,7 +41,7 @@ async def test_i9_each_occurrence_runs_once_at_its_time() -> None:
     app = app_with(note, cron="*/10 * * * *")
     async with ManualNode(app, now=NOON + timedelta(minutes=5)) as node:
         await node.advance("1h")
-        status = await app.schedules.show("s")
+        status = await app.schedules.read("s")
         assert (status.runs, status.next_at) == (6, NOON + timedelta(minutes=70))
         assert list(await app.schedules.missed("s")) == []
     assert seen == [10, 20, 30, 40, 50, 60]
@@ -169,12 +169,12 @@ async def test_a_paused_schedule_fires_nothing_and_does_not_catch_up_when_it_goe
     async with ManualNode(app, now=NOON) as node:
         await node.advance("2m")
         await app.schedules.pause("s")
-        assert (await app.schedules.show("s")).next_at is None
+        assert (await app.schedules.read("s")).next_at is None
         await node.advance("1h")
-        assert (await app.schedules.show("s")).runs == 2
+        assert (await app.schedules.read("s")).runs == 2
         await app.schedules.resume("s")
         await node.advance("2m")
-        status = await app.schedules.show("s")
+        status = await app.schedules.read("s")
         assert (status.runs, status.paused) == (4, False)
 
 
@@ -188,7 +188,7 @@ async def test_trigger_makes_one_job_now_beside_the_times_of_the_rule() -> None:
         third = await app.schedules.trigger("s")  # at the very time of an occurrence
         assert (await app.get(third).status()).state == "pending"
         await node.advance("1m")
-        status = await app.schedules.show("s")
+        status = await app.schedules.read("s")
         assert status.runs == 2
         assert await app.store.count_jobs() == {("default", "completed"): 5}
 
@@ -215,7 +215,7 @@ async def test_i9_a_backfill_makes_what_is_missing_once() -> None:
         assert await app.store.count_jobs() == {("default", "completed"): 6}
         with pytest.raises(InvalidError, match=r"^last: is in the future"):
             await app.schedules.backfill("s", first, last + timedelta(minutes=5))
-        assert (await app.schedules.show("s")).next_at == NOON + timedelta(minutes=3)
+        assert (await app.schedules.read("s")).next_at == NOON + timedelta(minutes=3)
 
 
 async def test_next_lists_what_comes_paused_or_not() -> None:
@@ -232,7 +232,7 @@ async def test_an_unknown_schedule_is_named_with_those_there_are() -> None:
     app = app_with(nothing)
     async with ManualNode(app, now=NOON):
         with pytest.raises(NotFoundError, match="there are s"):
-            await app.schedules.show("t")
+            await app.schedules.read("t")
         await app.schedules.delete("s")
         assert await app.schedules.list() == []
 
@@ -241,12 +241,12 @@ async def test_max_runs_and_end_end_a_schedule() -> None:
     runs = app_with(nothing, max_runs=3)
     async with ManualNode(runs, now=NOON) as node:
         await node.advance("10m")
-        status = await runs.schedules.show("s")
+        status = await runs.schedules.read("s")
         assert (status.runs, status.next_at) == (3, None)
     ends = app_with(nothing, end_at=NOON + timedelta(minutes=2))
     async with ManualNode(ends, now=NOON) as node:
         await node.advance("10m")
-        assert (await ends.schedules.show("s")).runs == 2
+        assert (await ends.schedules.read("s")).runs == 2
 
 
 async def test_advance_stops_at_every_occurrence_even_where_none_can_start() -> None:
@@ -285,10 +285,10 @@ async def test_a_changed_declaration_changes_the_stored_schedule_and_keeps_its_p
         await app.schedules.pause("a")
         changed = declaring("a", cron="30 * * * *")
         assert await synchronise(app.store, *changed.declared) == []
-        status = await app.schedules.show("a")
+        status = await app.schedules.read("a")
         assert (status.rule.cron, status.paused, status.runs) == ("30 * * * *", True, 1)
         await app.schedules.resume("a")
-        assert (await app.schedules.show("a")).next_at == NOON + timedelta(minutes=90)
+        assert (await app.schedules.read("a")).next_at == NOON + timedelta(minutes=90)
 
 
 async def test_an_unchanged_declaration_changes_nothing() -> None:

@@ -13,7 +13,7 @@ from mainspring.client.submitting import CHUNK, MOST_BYTES, batches, submit
 from mainspring.core.draft import Draft
 from mainspring.core.options import NO_OPTIONS, parse_options
 from mainspring.core.partition import make_id
-from mainspring.errors import LimitedError, NotFoundError, ServerError
+from mainspring.errors import InvalidError, LimitedError, NotFoundError, ServerError
 
 KEYED = parse_options(key="k")
 
@@ -57,6 +57,8 @@ def test_a_request_is_for_one_tenant() -> None:
     assert [(batch.tenant, batch.count) for batch in made] == [(None, 2), ("acme", 2), ("other", 1)]
     assert b"tenant" not in made[1].body
     assert [batch.tenant for batch in batches(drafts(1), "acme")] == ["acme"]
+    with pytest.raises(InvalidError, match="tenant"):
+        list(batches([Draft("send", b"{}", options["other"])], "acme"))
 
 
 def test_only_jobs_with_a_claim_may_be_sent_again() -> None:

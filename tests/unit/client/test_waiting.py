@@ -14,10 +14,8 @@ from mainspring.client import waiting
 from mainspring.client.asking import Asker
 from mainspring.client.waiting import MOST, RemoteWaiter
 from mainspring.core.partition import make_id
-from mainspring.errors import ForbiddenError, NotFoundError
+from mainspring.errors import ForbiddenError, NotFoundError, ServerError
 from mainspring.verbs.documents import WaitRequest
-
-Plan = Callable[[WaitRequest], "web.Response | None"]
 
 
 def name(number: int) -> str:
@@ -32,27 +30,20 @@ def ended(ids: Iterable[str], unknown: Iterable[str] = ()) -> web.Response:
 
 
 class Desk:
-    """Keeps requests until `plan` has an answer; `end` ends jobs."""
+    """Keeps a request until one of its jobs has ended; `end` ends jobs."""
 
     def __init__(self) -> None:
         self.requests: list[WaitRequest] = []
-        self.open = 0
-        self.most_open = 0
         self.over: set[str] = set()
         self._changed = asyncio.Condition()
 
     async def handle(self, request: web.BaseRequest) -> web.Response:
         wanted = json.decode(await request.read(), type=WaitRequest)
         self.requests.append(wanted)
-        self.open += 1
-        self.most_open = max(self.open, self.most_open)
-        try:
-            async with self._changed:
-                self._changed.notify_all()
-                await self._changed.wait_for(lambda: self.over & set(wanted.ids))
-            return ended(self.over & set(wanted.ids))
-        finally:
-            self.open -= 1
+        async with self._changed:
+            self._changed.notify_all()
+            await self._changed.wait_for(lambda: self.over & set(wanted.ids))
+        return ended(self.over & set(wanted.ids))
 
     async def end(self, *ids: str) -> None:
         async with self._changed:
@@ -94,9 +85,8 @@ async def test_those_who_come_later_join() -> None:
             await desk.asked(name(number))
         await desk.end(*map(name, range(MOST + 3)))
         await asyncio.gather(*tasks)
-    assert len(desk.requests) == MOST + 3
-    assert len(desk.requests[-1].ids) > 1  # the oldest was given up, and its jobs joined
-    assert desk.most_open <= MOST + 1  # one that was given up may not be gone yet
+    assert [len(request.ids) for request in desk.requests[:MOST]] == [1] * MOST
+    assert set(desk.requests[MOST].ids) == {name(0), name(MOST)}  # the oldest was given up, and its job joined
 
 
 async def test_what_is_left_of_an_answered_request_is_asked_for_again() -> None:
@@ -181,6 +171,15 @@ async def test_what_does_not_pass_is_raised() -> None:
 
     async with waiter_at(handler) as waiter:
         with pytest.raises(ForbiddenError, match="not you"):
+            await waiter.wait(name(0))
+
+
+async def test_an_answer_that_is_none_is_raised() -> None:
+    async def handler(request: web.BaseRequest) -> web.Response:
+        return web.Response(body=b'{"ended": 1}')
+
+    async with waiter_at(handler) as waiter:
+        with pytest.raises(ServerError, match="cannot be read"):
             await waiter.wait(name(0))
 
 

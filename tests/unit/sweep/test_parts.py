@@ -12,7 +12,6 @@ from dispatch.floor import Floor, open_floor
 from msgspec import json, structs
 
 from contract.scene import START
-from mainspring.app.declare import first_time
 from mainspring.core.schedule import parse_rule
 from mainspring.core.timer import SECOND, from_micros
 from mainspring.errors import StoreUnavailableError
@@ -23,6 +22,7 @@ from mainspring.sweep.pruner import LOOK_S as PRUNE_LOOK_S
 from mainspring.sweep.pruner import PAUSE_S, Pruner
 from mainspring.sweep.sweeper import LOOK_S, Sweeper
 from mainspring.sweep.ticker import Definition, Ticker
+from mainspring.verbs.declaring import first_time
 
 MINUTE = 60 * SECOND
 

@@ -1,50 +1,38 @@
-"""The verbs of stored schedules: `app.schedules`."""
+"""Stored schedules (see `faces.Schedules`)."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from msgspec import Struct, structs
+from msgspec import Raw, structs
 
-from mainspring.app.declare import first_time, new_record
-from mainspring.core.occurrence import Missed, backfill, preview
-from mainspring.core.options import check_name, whole_number
+from mainspring.access.audit import Actor
+from mainspring.core.job import DEFAULT_TENANT
+from mainspring.core.occurrence import backfill, preview
+from mainspring.core.options import check_name, refuse_once, whole_number
+from mainspring.core.options_json import read_options
 from mainspring.core.partition import format_id
-from mainspring.core.schedule import Rule
+from mainspring.core.schedule import read_rule
 from mainspring.core.timer import Micros, from_micros, to_micros
 from mainspring.errors import ConflictError, InvalidError, NotFoundError
-from mainspring.store.contract import Firing, ScheduleRecord, Store
+from mainspring.store.contract import Firing, ScheduleRecord
 from mainspring.sweep.ticker import Definition, decode_definition, make_job
+from mainspring.verbs import documents as d
+from mainspring.verbs.declaring import ONE_JOB, first_time, new_record
+from mainspring.verbs.engine import Engine
 
 MAX_BACKFILL = 10_000
+MAX_MISSED = 1000
 _TRIES = 5
 
 
-class ScheduleStatus(Struct, frozen=True, kw_only=True):
-    """A schedule as it stood when it was read."""
-
-    id: str
-    name: str
-    tenant: str
-    kind: str
-    rule: Rule
-    arguments: str
-    origin: str
-    paused: bool
-    runs: int
-    active: int
-    last_at: datetime  # nothing at or before it fires again
-    next_at: datetime | None
-
-
-def schedule_status(record: ScheduleRecord) -> ScheduleStatus:
+def schedule_of(record: ScheduleRecord) -> d.ScheduleDocument:
     definition = decode_definition(record.definition)
-    return ScheduleStatus(
-        id=record.id,
+    return d.ScheduleDocument(
         name=record.name,
         tenant=record.tenant,
         kind=definition.kind,
         rule=definition.rule,
-        arguments=definition.arguments,
+        arguments=Raw(definition.arguments.encode()),
         origin=record.origin,
         paused=record.paused,
         runs=record.runs,
@@ -54,44 +42,52 @@ def schedule_status(record: ScheduleRecord) -> ScheduleStatus:
     )
 
 
-class ScheduleVerbs:
-    """Every change is conditional on the schedule not having moved meanwhile, and is tried again if it has."""
+class LocalSchedules:
+    """Those of one tenant; where it is asked for all of them, a name is one of the default tenant. Every change is conditional on
+    the schedule not having moved meanwhile, and is tried again if it has."""
 
-    def __init__(self, store: Store, tenant: str) -> None:
-        self._store = store
+    def __init__(self, engine: Engine, tenant: str | None, actor: Actor) -> None:
+        self._engine = engine
+        self._store = engine.store
         self._tenant = tenant
+        self._home = tenant or DEFAULT_TENANT
+        self._actor = actor
 
-    async def list(self) -> list[ScheduleStatus]:
-        return [schedule_status(record) for record in await self._store.list_schedules(self._tenant)]
+    async def list(self) -> Sequence[d.ScheduleDocument]:
+        return [schedule_of(record) for record in await self._store.list_schedules(self._tenant)]
 
-    async def show(self, name: str) -> ScheduleStatus:
-        return schedule_status(await self._read(name))
+    async def read(self, name: str) -> d.ScheduleDocument:
+        return schedule_of(await self._read(name))
 
-    async def create(self, name: str, definition: Definition) -> ScheduleStatus:
-        """Store a schedule that no code declares."""
-        check_name("name", name)
-        record = new_record(self._tenant, name, definition, "user", self._store.clock.now())
+    async def create(self, new: d.NewSchedule) -> d.ScheduleDocument:
+        name = check_name("name", new.name)
+        rule = read_rule(new.rule)
+        refuse_once(read_options(new.options), ONE_JOB)
+        request = d.SubmitRequest(kind=new.kind, arguments=new.arguments, options=new.options)
+        draft = await self._engine.drafts.make(request, self._home)
+        definition = Definition(rule, draft.kind, draft.arguments.decode(), draft.options)
+        record = new_record(self._home, name, definition, "user", self._store.clock.now())
         if not (await self._store.put_schedules([record]))[0]:
             raise ConflictError(f"schedule {name!r} exists already")
-        return await self.show(name)
+        await self._note("create_schedule", name, after=new)
+        return await self.read(name)
 
     async def delete(self, name: str) -> None:
         record = await self._read(name)
         await self._store.delete_schedules([record.id])
+        await self._note("delete_schedule", name, before=schedule_of(record))
 
     async def next(self, name: str, count: int = 10) -> Sequence[datetime]:
-        """The next times, whether paused or not."""
         whole_number("count", count, 1, 1000)
         record = await self._read(name)
         after = max(record.watermark_at, self._store.clock.now())
         return preview(decode_definition(record.definition).rule, from_micros(after), count)
 
     async def pause(self, name: str) -> None:
-        """Nothing fires until `resume`; what would have fired meanwhile is gone."""
         await self._change(name, lambda record: structs.replace(record, paused=True))
+        await self._note("pause_schedule", name)
 
     async def resume(self, name: str) -> None:
-        """Fire again from now on; the time of the pause is not caught up."""
         now = self._store.clock.now()
 
         def resumed(record: ScheduleRecord) -> ScheduleRecord:
@@ -101,9 +97,9 @@ class ScheduleVerbs:
             )
 
         await self._change(name, resumed)
+        await self._note("resume_schedule", name)
 
     async def trigger(self, name: str) -> str:
-        """One job now, beside the rule's times; the id of the job. Its overlap policy holds."""
         for attempt in range(_TRIES):
             record = await self._read(name)
             overlap = decode_definition(record.definition).rule.overlap
@@ -114,11 +110,12 @@ class ScheduleVerbs:
             # An odd microsecond: never the time of the rule itself, whose occurrence this must not take.
             firing = self._firing(record, [(self._store.clock.now() | 1) + 2 * attempt])
             if (await self._store.fire_schedules([firing]))[0] and await self._made(firing):
-                return format_id(firing.jobs[0].ids[0])
+                job = format_id(firing.jobs[0].ids[0])
+                await self._note("trigger_schedule", name, after={"job": job})
+                return job
         raise ConflictError(f"schedule {name!r} keeps changing: try again")
 
     async def backfill(self, name: str, first: datetime, last: datetime) -> int:
-        """Make the jobs of past occurrences that have none; how many. Unless overlap is 'allow', one after the other."""
         if to_micros("last", last) > self._store.clock.now():
             raise InvalidError("last", "is in the future; those times will come by themselves")
         for _ in range(_TRIES):
@@ -126,14 +123,21 @@ class ScheduleVerbs:
             times = backfill(decode_definition(record.definition).rule, first, last, MAX_BACKFILL)
             firing = self._firing(record, [to_micros("occurrence", at) for at in times])
             if (await self._store.fire_schedules([firing]))[0]:
-                return await self._made(firing)
+                made = await self._made(firing)
+                await self._note("backfill_schedule", name, after={"first": first, "last": last, "jobs": made})
+                return made
         raise ConflictError(f"schedule {name!r} keeps changing: try again")
 
-    async def missed(self, name: str, limit: int = 100) -> Sequence[Missed]:
-        """Occurrences that did not fire, and why; newest first. `count` is None where there were too many to count."""
+    async def missed(self, name: str, limit: int = 100) -> Sequence[d.MissedDocument]:
+        whole_number("limit", limit, 1, MAX_MISSED)
         record = await self._read(name)
         return [
-            Missed(from_micros(missed.first_at), from_micros(missed.last_at), missed.count, missed.reason)
+            d.MissedDocument(
+                first_at=from_micros(missed.first_at),
+                last_at=from_micros(missed.last_at),
+                count=missed.count,
+                reason=missed.reason,
+            )
             for missed in await self._store.list_missed(record.id, limit)
         ]
 
@@ -167,9 +171,12 @@ class ScheduleVerbs:
         raise ConflictError(f"schedule {name!r} keeps changing: try again")
 
     async def _read(self, name: str) -> ScheduleRecord:
-        (record,) = await self._store.read_schedules([f"{self._tenant}/{name}"])
+        (record,) = await self._store.read_schedules([f"{self._home}/{check_name('name', name)}"])
         if record is None:
-            known = [other.name for other in await self._store.list_schedules(self._tenant)]
+            known = [other.name for other in await self._store.list_schedules(self._home)]
             hint = f"; there are {', '.join(known[:10])}" if known else "; there is none yet"
             raise NotFoundError(f"there is no schedule {name!r}{hint}")
         return record
+
+    async def _note(self, action: str, name: str, before: object = None, after: object = None) -> None:
+        await self._engine.audit.record(self._home, self._actor, action, name, before, after)

@@ -3,9 +3,9 @@
 Changed declarations are updated, removed schedules are reported and kept: deleting them is a person's decision.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from msgspec import Struct, json
+from msgspec import Struct, json, structs
 
 from mainspring.core.job import Limit
 from mainspring.core.occurrence import next_occurrence
@@ -16,7 +16,9 @@ from mainspring.runtime.log import get_logger
 from mainspring.store.contract import KindRecord, QueueRecord, ScheduleRecord, Store
 from mainspring.sweep.ticker import Definition, decode_definition
 
-_log = get_logger("mainspring.app")
+_log = get_logger("mainspring.verbs")
+
+ONE_JOB = "a schedule's jobs come at its times: leave it out"
 
 
 class DeclaredKind(Struct, frozen=True):
@@ -35,6 +37,13 @@ class DeclaredSchedule(Struct, frozen=True):
         return f"{self.tenant}/{self.name}"
 
 
+class Declared(Struct, frozen=True):
+    """What came of it: the names of what was changed, and the ids of schedules that code declared once and this code does not."""
+
+    changed: list[str]
+    orphans: list[str]
+
+
 async def synchronise(
     store: Store,
     kinds: Iterable[DeclaredKind],
@@ -42,23 +51,48 @@ async def synchronise(
     schedules: Iterable[DeclaredSchedule],
 ) -> list[str]:
     """The ids of schedules that an application declared once and this one does not."""
-    kinds = list(kinds)
+    return (await declare(store, list(kinds), list(queues), list(schedules))).orphans
+
+
+async def declare(
+    store: Store,
+    kinds: Sequence[DeclaredKind],
+    queues: Sequence[QueueRecord],
+    schedules: Sequence[DeclaredSchedule],
+    tenant: str | None = None,
+) -> Declared:
+    """`tenant`: whose schedules may be orphans; None: anybody's."""
+    changed = await _put_kinds(store, kinds) + await _put_queues(store, queues)
+    fresh, orphans = await _put_schedules(store, schedules, tenant)
+    return Declared(changed + fresh, orphans)
+
+
+async def _put_kinds(store: Store, kinds: Sequence[DeclaredKind]) -> list[str]:
+    """Written in any case: only the store knows whether their limits are what they were."""
+    before = {kind.name: kind.defaults for kind in await store.list_kinds()}
     records = [KindRecord(kind.name, json.encode(kind.options)) for kind in kinds]
     await store.put_kinds(records, {kind.name: kind.limit for kind in kinds})
-    await _put_queues(store, queues)
-    return await _put_schedules(store, list(schedules))
+    return [f"kind {record.name}" for record in records if before.get(record.name) != record.defaults]
 
 
-async def _put_queues(store: Store, queues: Iterable[QueueRecord]) -> None:
+async def _put_queues(store: Store, queues: Sequence[QueueRecord]) -> list[str]:
     """Limits come from the code; whether a queue is paused is the operator's."""
-    paused = {(queue.tenant, queue.name) for queue in await store.list_queues() if queue.paused}
+    stored = {(queue.tenant, queue.name): queue for queue in await store.list_queues()}
+    changed = []
     for queue in queues:
-        await store.put_queue(QueueRecord(queue.tenant, queue.name, (queue.tenant, queue.name) in paused, queue.limit))
+        before = stored.get((queue.tenant, queue.name))
+        record = structs.replace(queue, paused=before is not None and before.paused)
+        if record != before:
+            await store.put_queue(record)
+            changed.append(f"queue {queue.name}")
+    return changed
 
 
-async def _put_schedules(store: Store, declared: list[DeclaredSchedule]) -> list[str]:
+async def _put_schedules(
+    store: Store, declared: Sequence[DeclaredSchedule], tenant: str | None
+) -> tuple[list[str], list[str]]:
     while True:
-        stored = {record.id: record for record in await store.list_schedules()}
+        stored = {record.id: record for record in await store.list_schedules(tenant)}
         now = store.clock.now()
         changed = [record for record in (_record(s, stored.get(s.id), now) for s in declared) if record is not None]
         if all(await store.put_schedules(changed)):
@@ -67,7 +101,7 @@ async def _put_schedules(store: Store, declared: list[DeclaredSchedule]) -> list
     removed = [id_ for id_, record in stored.items() if record.origin == "code" and id_ not in names]
     for id_ in removed:
         _log.warning("a stored schedule is not declared by this application; it goes on firing", schedule=id_)
-    return removed
+    return [f"schedule {record.name}" for record in changed], removed
 
 
 def _record(schedule: DeclaredSchedule, stored: ScheduleRecord | None, now: Micros) -> ScheduleRecord | None:
