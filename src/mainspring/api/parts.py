@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mainspring.access.keys import Keyring
 from mainspring.access.quotas import Quotas
 from mainspring.access.rates import Buckets
+from mainspring.api.forwarding import Forwarder
 from mainspring.verbs.engine import Engine
 
 if TYPE_CHECKING:
@@ -23,5 +24,6 @@ class Parts:
     keyring: Keyring | None = None
     desk: "Desk | None" = None
     url: str | None = None
+    forwarder: Forwarder = field(default_factory=Forwarder)
     rates: Buckets = field(default_factory=Buckets)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)

@@ -10,7 +10,8 @@ from mainspring.api.schedules import SCHEDULES
 from mainspring.api.submits import SUBMITS
 from mainspring.api.system import SYSTEM
 from mainspring.api.templates import TEMPLATES
+from mainspring.api.workers import WORKERS
 
-ROOMS = (SUBMITS, JOBS, SCHEDULES, TEMPLATES, QUEUES, WORKER_LIST, NODES, EVENTS, SYSTEM, ACCESS)
+ROOMS = (SUBMITS, JOBS, SCHEDULES, TEMPLATES, QUEUES, WORKER_LIST, WORKERS, NODES, EVENTS, SYSTEM, ACCESS)
 
 OPERATIONS: tuple[Operation, ...] = tuple(operation for room in ROOMS for operation in room.operations)

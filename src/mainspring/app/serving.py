@@ -82,6 +82,7 @@ class Serving:
         self.drain()
         self._server.should_exit = True
         await self._task
+        await self._parts.forwarder.close()
         await self._quotas.stop()
         if self._keyring is not None:
             self._keyring.close()

@@ -143,12 +143,25 @@ class Desk:
         await self.end(session)
         return here
 
-    def drain(self, session: bytes) -> bool:
+    async def drain(self, session: bytes) -> bool:
         """Give a worker nothing more, and tell it to finish and leave. False where it is not at this desk."""
         place = self._places.get(session)
         if place is not None:
             place.drain()
         return place is not None
+
+    def tenant_of(self, session: bytes) -> str | None:
+        """The only tenant that a session serves; None: all. `SessionEndedError` where it is not here, or where its worker is in
+        this process and has nothing to say from outside."""
+        place = self._place(session)
+        if place.cancel is not None:
+            raise SessionEndedError("this session belongs to a worker inside a node")
+        return place.seat.tenant
+
+    @property
+    def closed(self) -> bool:
+        """Does the node leave, so that workers had better register elsewhere?"""
+        return self.dispatcher.closed
 
     def __contains__(self, session: bytes) -> bool:
         return session in self._places

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mainspring.access.audit import Actor, AuditLog
 from mainspring.store.contract import Store
+from mainspring.store.service import ALL_TENANTS
 from mainspring.submit import Submitter
 from mainspring.verbs.drafts import Drafts
 from mainspring.verbs.events import EventLog
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 class WorkerDesk(Protocol):
     """What operators may ask of the desk where workers register."""
 
-    def drain(self, session: bytes) -> bool:
-        """Ask a worker to take nothing new, finish and leave; False where it is not at this desk."""
+    async def drain(self, session: bytes) -> bool:
+        """Ask a worker to take nothing new, finish and leave; False where its session is not at this desk."""
 
     async def remove(self, session: bytes) -> bool:
         """End its session at once; False where it is not at this desk."""
@@ -43,10 +44,10 @@ class Engine:
         self._silence = [store.subscribe(part.hear) for part in (self.waiter, self.events, self.watch)]
 
     def verbs(self, tenant: str | None, actor: Actor) -> "LocalVerbs":
-        """What `actor` may ask for one tenant, or for all of them (None)."""
+        """What `actor` may ask for one tenant, or for all of them (None, or `"*"` as in a key or a header)."""
         from mainspring.verbs.local import LocalVerbs  # whose groups need the engine
 
-        return LocalVerbs(self, tenant, actor)
+        return LocalVerbs(self, None if tenant == ALL_TENANTS else tenant, actor)
 
     def close(self) -> None:
         """Let everybody go who waits; the store is its opener's."""

@@ -13,7 +13,7 @@ from mainspring.access.audit import Actor
 from mainspring.core.draft import Draft
 from mainspring.core.job import DEFAULT_TENANT, MAX_ARGUMENTS_BYTES
 from mainspring.core.jsontext import check_object
-from mainspring.core.options import check_name, check_tenant
+from mainspring.core.options import GivenOptions, check_name, check_tenant
 from mainspring.core.options_json import read_options
 from mainspring.core.partition import format_id
 from mainspring.core.template import check_template, fill, has_marker
@@ -179,10 +179,14 @@ def _check(path: str, definition: d.TemplateDefinition) -> bytes:
 
 
 def _check_options(options: dict[str, Any]) -> None:
-    """Those without a hole; the others are checked when they are filled in."""
+    """Their names, and the values without a hole; the others are checked when they are filled in."""
+    for name in options:
+        if name not in GivenOptions.__annotations__:
+            raise InvalidError(
+                f"options.{name[:60]}", f"is no option; there are {', '.join(GivenOptions.__annotations__)}"
+            )
     try:
         read_options({name: value for name, value in options.items() if not has_marker(value)})
-        read_options(dict.fromkeys(options))  # also of those with a hole the names must be right
     except InvalidError as error:
         raise InvalidError(f"options.{error.field}", error.problem) from None
 

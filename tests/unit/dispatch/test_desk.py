@@ -275,7 +275,7 @@ async def test_a_worker_that_shall_leave_gets_nothing_more_and_is_told(floor: Fl
     worker = await floor.worker(remote=remote)
     running = await floor.submit_one()
     (assignment,) = await worker.pull()
-    assert floor.node.desk.drain(worker.session)
+    assert await floor.node.desk.drain(worker.session)
     await floor.submit(3)
     assert await worker.pull() == []
     assert (await floor.node.desk.report(worker.session, Report([]))).drain
@@ -286,7 +286,7 @@ async def test_a_worker_that_shall_leave_gets_nothing_more_and_is_told(floor: Fl
 async def test_a_worker_elsewhere_hears_at_once_that_it_shall_leave_and_only_once(floor: Floor) -> None:
     worker = await floor.worker(remote=True)
     polling = await polled(floor, worker, 1)
-    floor.node.desk.drain(worker.session)
+    await floor.node.desk.drain(worker.session)
     async with asyncio.timeout(10):
         assert await polling == PullReply([], [], True)
     polling = await polled(floor, worker, 2)
@@ -295,7 +295,7 @@ async def test_a_worker_elsewhere_hears_at_once_that_it_shall_leave_and_only_onc
 
 
 async def test_a_worker_that_is_not_here_cannot_be_told(floor: Floor) -> None:
-    assert not floor.node.desk.drain(b"0" * 16)
+    assert not await floor.node.desk.drain(b"0" * 16)
     assert b"0" * 16 not in floor.node.desk
 
 

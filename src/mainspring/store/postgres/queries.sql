@@ -623,9 +623,12 @@ delete from mainspring.live where ctid = any(array(
   select l.place from unnest($1::uuid[]) u (job) cross join mainspring.session s cross join lateral (
     select ctid as place from mainspring.live l where l.session = s.id and l.job = u.job offset 0) l))
 
+-- name: end_sessions_of
+-- From now on nothing more is assigned to them.
+update mainspring.session set ended_at = $2 where tenant = $1 and ended_at is null
+
 -- name: erase_definitions
--- All that a tenant has beside jobs. A tenant's name has no slash in it. Its sessions end, so that what may still be live in them is
--- rescued.
+-- All that a tenant has beside jobs. A tenant's name has no slash in it. A session in which something is live stays for the rescue.
 with r as (delete from mainspring.limit_rule where name = 'tenant/' || $1::text or starts_with(name, 'queue/' || $1 || '/')),
 b as (
   delete from mainspring.limit_state
@@ -636,7 +639,7 @@ m as (delete from mainspring.missed where starts_with(schedule, $1 || '/')),
 s as (delete from mainspring.schedule where tenant = $1),
 c as (delete from mainspring.claim where tenant = $1),
 l as (delete from mainspring.lane where convert_from(definition, 'UTF8')::json ->> 'tenant' = $1),
-n as (update mainspring.session set ended_at = $2 where tenant = $1 and ended_at is null),
+n as (delete from mainspring.session s where tenant = $1 and (select 1 from mainspring.live l where l.session = s.id limit 1) is null),
 t as (delete from mainspring.template where tenant = $1),
 v as (delete from mainspring.template_version where tenant = $1),
 w as (update mainspring.template set shared_with = array_remove(shared_with, $1) where tenant <> $1 and $1 = any(shared_with)),

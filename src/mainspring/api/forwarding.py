@@ -1,0 +1,107 @@
+"""Calls of workers whose session lives at another server: passed on to it, answer and all.
+
+A session lives at one node's desk. Behind a balancer its worker's calls arrive anywhere, so whoever gets one looks where the
+session lives (remembered for a moment) and passes the call on with the caller's own key. A call is passed on once; a server that
+cannot be reached is 503, and the worker asks again. A session whose node is gone is taken over by the desk here, see `Desk.adopt`.
+"""
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from mainspring.api.problems import problem, problem_reply
+from mainspring.api.replies import Reply
+from mainspring.errors import SessionEndedError
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from mainspring.api.asking import Ask
+
+FORWARDED = "Mainspring-Forwarded"
+
+_FRESH_S = 2.0
+_MOST = 10_000  # places that are remembered
+_CONNECT_S = 3.0
+_PASSED_ON = ("authorization", "content-type", "mainspring-tenant")
+_PASSED_BACK = ("retry-after", "www-authenticate")
+
+
+class Forwarder:
+    """One per API; `close` it."""
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+        self._places: dict[bytes, tuple[str, float]] = {}  # session: the URL of its server, until when that is believed
+
+    async def find(self, ask: "Ask", session: bytes) -> str | None:
+        """The URL of the server where a session lives; None: it is here. SessionEndedError where it lives nowhere."""
+        desk, store = ask.parts.desk, ask.parts.engine.store
+        if desk is not None and session in desk:
+            return None
+        url, until_s = self._places.get(session, ("", 0.0))
+        if time.monotonic() < until_s:
+            return url
+        (record,) = await store.read_sessions([session])
+        if record is None:
+            raise SessionEndedError("this session has ended: register again")
+        node = next((node for node in await store.list_nodes() if node.id == record.node), None)
+        if node is not None and (desk is None or node.id != desk.node):
+            self._remember(session, node.url or "")
+            return node.url or ""
+        if desk is not None and await desk.adopt(session):
+            return None
+        if node is not None:  # this node's own, and not at its desk
+            raise SessionEndedError("this session has ended: register again")
+        return ""
+
+    async def forward(self, ask: "Ask", session: bytes, url: str, body: bytes, timeout_s: float) -> Reply:
+        """Ask the other server the same."""
+        if not url or ask.header(FORWARDED) is not None:
+            self._places.pop(session, None)
+            return _unreachable()
+        import aiohttp
+
+        headers = {name.decode(): value.decode("latin-1") for name, value in ask.scope["headers"]}
+        kept = {name: value for name, value in headers.items() if name in _PASSED_ON}
+        timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S)
+        try:
+            async with self._open().request(
+                ask.operation.method,
+                url.rstrip("/") + ask.scope["raw_path"].decode("ascii"),
+                data=body or None,
+                headers=kept | {FORWARDED: "1"},
+                timeout=timeout,
+                allow_redirects=False,
+            ) as answer:
+                return await _passed_back(answer)
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            self._places.pop(session, None)
+            return _unreachable()
+
+    async def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _remember(self, session: bytes, url: str) -> None:
+        if len(self._places) >= _MOST:
+            self._places.clear()
+        self._places[session] = (url, time.monotonic() + _FRESH_S)
+
+    def _open(self) -> "aiohttp.ClientSession":
+        if self._session is None:
+            import aiohttp
+
+            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+        return self._session
+
+
+async def _passed_back(answer: Any) -> Reply:
+    body = await answer.read()
+    headers = {name: answer.headers[name] for name in _PASSED_BACK if name in answer.headers}
+    return Reply(answer.status, body, answer.headers.get("Content-Type", "application/json").encode(), headers)
+
+
+def _unreachable() -> Reply:
+    words = "the server where this worker is registered cannot be reached for now; try again"
+    return problem_reply(problem("unavailable", 503, words, after_s=1.0))
