@@ -120,9 +120,10 @@ def test_a_changed_record_is_found(cli: Cli) -> None:
     cli("keys", "create", "ci", "--role", "viewer")
     cli("keys", "create", "cd", "--role", "viewer")
     with sqlite3.connect("mainspring.db") as file:
-        file.execute("update audit set content = replace(content, 'cd', 'xx') where number = 2")
+        file.execute("update audit set content = replace(content, '{', '') where number = 2")
     file.close()
     ran = cli("audit", "verify")
     assert (ran.code, ran.err) == (1, "")
     assert "number 2 does not" in ran.out
+    assert "unreadable" in cli("audit", "list").out
     assert cli("audit", "verify", "--json").document == {"tenant": "default", "records": 1, "broken_at": 2}

@@ -34,6 +34,16 @@ AppStoreUrl = Annotated[
 
 Tenant = Annotated[str, typer.Option(metavar="NAME", help="The tenant whose things are meant.")]
 
+OwnTenant = Annotated[
+    str | None,
+    typer.Option(
+        "--tenant",
+        metavar="NAME",
+        help="The tenant that is meant; else the key's own at a server, `default` in a store.",
+        show_default=False,
+    ),
+]
+
 JobId = Annotated[str, typer.Argument(metavar="ID", help="The job's id.", show_default=False)]
 
 JobIds = Annotated[list[str], typer.Argument(metavar="ID...", help="The jobs' ids.", show_default=False)]
