@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from msgspec import structs
 
 from mainspring.app import App
-from mainspring.config import store_settings
+from mainspring.config import app_settings
 from mainspring.errors import InvalidError, StoreUnavailableError
 from mainspring.store.opening import StoreSettings, has_store
 
@@ -56,7 +56,7 @@ def use(app: App, store: str | None, server: str | None) -> None:
     """Let an application work there instead of at the place that its code names."""
     url = server_meant(store, server, environ={}) or store
     if url is not None:
-        app.store_settings = store_settings(url)
+        app.settings = app_settings(url)
 
 
 def how_to_make(settings: StoreSettings) -> str:
