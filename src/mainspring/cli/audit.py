@@ -7,7 +7,7 @@ import typer
 
 from mainspring.cli.failures import SilentError
 from mainspring.cli.opening import opened, perform, verbs_of
-from mainspring.cli.options import AsJson, OwnTenant, ServerUrl, StoreUrl
+from mainspring.cli.options import AsJson, ServerUrl, StoreUrl, Tenant
 from mainspring.cli.output import Output, table, text
 from mainspring.core.words import count, shortened, stamp
 from mainspring.verbs import documents as d
@@ -22,7 +22,7 @@ audit_app = typer.Typer(help="Read and verify the record of what people did.", n
 def list_audit(
     after: Annotated[int, typer.Option(metavar="NUMBER", help="Only records behind this number.")] = 0,
     limit: Annotated[int, typer.Option(metavar="NUMBER", help="How many, up to 1000.")] = 100,
-    tenant: OwnTenant = None,
+    tenant: Tenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     as_json: AsJson = False,
@@ -57,7 +57,7 @@ def _after(record: d.AuditDocument) -> str:
 
 
 @audit_app.command()
-def verify(tenant: OwnTenant = None, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False) -> None:
+def verify(tenant: Tenant = None, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False) -> None:
     """Check that no audit record of a tenant was changed or removed; exit code 1 if one was."""
 
     async def work() -> d.Verification:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mainspring.cli.opening import opened, perform, verbs_of
-from mainspring.cli.options import AsJson, OwnTenant, ServerUrl, StoreUrl
+from mainspring.cli.options import AsJson, ServerUrl, StoreUrl, Tenant
 from mainspring.cli.output import Output, table, text
 from mainspring.core.words import stamp
 from mainspring.verbs import documents as d
@@ -24,9 +24,7 @@ _ONCE = "this is shown once: keep it where nobody else reads it"
 
 
 @keys_app.command("list")
-def list_keys(
-    tenant: OwnTenant = None, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False
-) -> None:
+def list_keys(tenant: Tenant = None, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False) -> None:
     """List keys, without their secrets.
 
     With `--tenant '*'`, those of all tenants.
@@ -67,7 +65,7 @@ def create(
     requests_per_s: Annotated[
         float | None, typer.Option(metavar="NUMBER", help="Requests per second it may make.", show_default=False)
     ] = None,
-    tenant: OwnTenant = None,
+    tenant: Tenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     as_json: AsJson = False,
@@ -90,7 +88,7 @@ def create(
 def join_token(
     name: Name,
     expires_in: Annotated[str, typer.Option(metavar="DURATION", help="How long it is good.")] = "1h",
-    tenant: OwnTenant = None,
+    tenant: Tenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     as_json: AsJson = False,
@@ -114,7 +112,7 @@ def _show(made: d.KeyDocument, as_json: bool) -> None:
 
 @keys_app.command()
 def revoke(
-    key: KeyId, tenant: OwnTenant = None, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False
+    key: KeyId, tenant: Tenant = None, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False
 ) -> None:
     """Revoke a key or a join token; servers refuse it at once, or within 5 seconds."""
 

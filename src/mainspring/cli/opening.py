@@ -14,8 +14,9 @@ from msgspec import structs
 
 from mainspring.app import App
 from mainspring.client.settings import ServerSettings
-from mainspring.config import store_settings
+from mainspring.config import app_settings
 from mainspring.core.job import DEFAULT_TENANT
+from mainspring.core.options import check_name
 from mainspring.errors import InvalidError, StoreUnavailableError
 from mainspring.store.opening import StoreSettings, has_store
 from mainspring.verbs.faces import Verbs
@@ -44,7 +45,9 @@ async def opened(store: str | None, server: str | None = None) -> AsyncIterator[
 
 def verbs_of(app: App, tenant: str | None) -> Verbs:
     """What can be asked for a tenant; None: for the key's own at a server, for the default one in a store."""
-    if tenant is None and not isinstance(app.settings, ServerSettings):
+    if tenant is not None:
+        check_name("tenant", tenant)
+    elif not isinstance(app.settings, ServerSettings):
         tenant = DEFAULT_TENANT
     return app.verbs(tenant)
 
@@ -66,7 +69,7 @@ def use(app: App, store: str | None, server: str | None) -> None:
     """Let an application work there instead of at the place that its code names."""
     url = server_meant(store, server, environ={}) or store
     if url is not None:
-        app.store_settings = store_settings(url)
+        app.settings = app_settings(url)
 
 
 def how_to_make(settings: StoreSettings) -> str:

@@ -32,9 +32,7 @@ AppStoreUrl = Annotated[
     typer.Option("--store", metavar="URL", help="Use this store instead of the application's own.", show_default=False),
 ]
 
-Tenant = Annotated[str, typer.Option(metavar="NAME", help="The tenant whose things are meant.")]
-
-OwnTenant = Annotated[
+Tenant = Annotated[
     str | None,
     typer.Option(
         "--tenant",

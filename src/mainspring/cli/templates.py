@@ -8,7 +8,7 @@ import typer
 from msgspec import UNSET, json, to_builtins
 
 from mainspring.cli.opening import opened, perform, verbs_of
-from mainspring.cli.options import AsJson, OwnTenant, ServerUrl, StoreUrl
+from mainspring.cli.options import AsJson, ServerUrl, StoreUrl, Tenant
 from mainspring.cli.output import Output, fields, pretty_json, table, text
 from mainspring.cli.reading import fetched, read_document
 from mainspring.core.jsontext import read_object
@@ -40,7 +40,7 @@ Owner = Annotated[
 
 @templates_app.command("list")
 def list_templates(
-    tenant: OwnTenant = None, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False
+    tenant: Tenant = None, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False
 ) -> None:
     """List templates: one's own, and those that others share."""
 
@@ -75,7 +75,7 @@ def show(
     name: Name,
     version: Version = None,
     owner: Owner = None,
-    tenant: OwnTenant = None,
+    tenant: Tenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     as_json: AsJson = False,
@@ -132,7 +132,7 @@ def _bounds(placeholder: Placeholder) -> str:
 def put(
     name: Name,
     definition: Definition,
-    tenant: OwnTenant = None,
+    tenant: Tenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     as_json: AsJson = False,
@@ -156,7 +156,7 @@ def _show_version(made: d.TemplateDocument, as_json: bool) -> None:
 def rollback(
     name: Name,
     version: Annotated[int, typer.Argument(metavar="VERSION", help="The version to use.", show_default=False)],
-    tenant: OwnTenant = None,
+    tenant: Tenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     as_json: AsJson = False,
@@ -178,7 +178,7 @@ def share(
         list[str] | None,
         typer.Argument(metavar="[TENANT]...", help="With whom; '*' is everybody.", show_default=False),
     ] = None,
-    tenant: OwnTenant = None,
+    tenant: Tenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     as_json: AsJson = False,
@@ -199,7 +199,7 @@ def share(
 
 @templates_app.command()
 def delete(
-    name: Name, tenant: OwnTenant = None, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False
+    name: Name, tenant: Tenant = None, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False
 ) -> None:
     """Delete a template with all its versions; jobs made from it stay."""
 
@@ -225,7 +225,7 @@ def submit(
     ] = "{}",
     version: Version = None,
     owner: Owner = None,
-    tenant: OwnTenant = None,
+    tenant: Tenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     as_json: AsJson = False,
@@ -256,7 +256,7 @@ def validate(
             metavar="JSON", help="Fill it in with these too; @FILE, or - for standard input.", show_default=False
         ),
     ] = None,
-    tenant: OwnTenant = None,
+    tenant: Tenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     as_json: AsJson = False,
@@ -274,7 +274,7 @@ def validate(
 
 
 @templates_app.command()
-def export(tenant: OwnTenant = None, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False) -> None:
+def export(tenant: Tenant = None, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False) -> None:
     """Print the current version of one's own templates as JSON, for `templates import`."""
 
     async def work() -> None:
@@ -298,7 +298,7 @@ def import_templates(
             show_default=False,
         ),
     ],
-    tenant: OwnTenant = None,
+    tenant: Tenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     as_json: AsJson = False,
