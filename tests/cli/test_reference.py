@@ -11,7 +11,7 @@ import typer
 from mainspring.cli.root import COMMANDS, build
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
-_HEADING = re.compile(r"^### `mainspring ([a-z ]+)`$", re.MULTILINE)
+_HEADING = re.compile(r"^### `mainspring ([a-z -]+)`$", re.MULTILINE)
 _EVERYWHERE = {"--store", "--server", "--json"}  # described once, for all commands
 _OPTION = re.compile(r"^\| `(--[a-z-]+)", re.MULTILINE)
 
