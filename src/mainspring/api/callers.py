@@ -62,7 +62,9 @@ def _check_local(ask: Ask) -> None:
     sends forms here, and not one whose name was made to lead here."""
     host, origin = ask.header("Host") or "", ask.header("Origin")
     if not _is_local(host):
-        raise ForbiddenError(f"Host: a server without keys answers to localhost and 127.0.0.1 only, not to {host[:100]!a}")
+        raise ForbiddenError(
+            f"Host: a server without keys answers to localhost and 127.0.0.1 only, not to {host[:100]!a}"
+        )
     if origin is not None and origin.partition("://")[2] != host:
         raise ForbiddenError("Origin: a server without keys does not answer pages of other places")
 

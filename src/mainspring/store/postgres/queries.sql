@@ -332,7 +332,8 @@ select id from mainspring.session where id = any($1::bytea[]) and ended_at is nu
 
 -- name: assign_jobs
 -- Answers with what workers must know of the jobs. All or nothing: it divides by zero where a job was not moved, its ready row not
--- found, or a session not open. Sessions are locked, so that none ends while jobs are assigned to it.
+-- found, or a session not open; also where no job at all was found, because its mark says that all were assigned. Sessions are
+-- locked, so that none ends while jobs are assigned to it.
 with m as (insert into mainspring.mark (at, id, committed) select $8::int8, $9::bytea, true where $9 is not null),
 open as (select 1 from mainspring.session where id = any($7::bytea[]) and ended_at is null order by id for share),
 found as materialized (
@@ -350,10 +351,11 @@ taken as (
         and r.rank = f.rank and r.job = f.id offset 0) r))
   returning 1),
 noted as (insert into mainspring.live (session, job, attempt) select session, id, attempt + 1 from found)
-select f.id, s.arguments, s.options, f.failures, 1 / (
+select f.id, s.arguments, s.options, f.failures, c.whole
+from (select 1 / (
     (select count(*) from moved) = cardinality($1) and (select count(*) from taken) = cardinality($1)
-    and (select count(*) from open) = cardinality($7))::int
-from found f cross join lateral (select arguments, options from mainspring.spec s where s.job = f.id offset 0) s
+    and (select count(*) from open) = cardinality($7))::int) c (whole)
+left join (found f cross join lateral (select arguments, options from mainspring.spec s where s.job = f.id offset 0) s) on true
 
 -- name: lock_ready
 -- Of these jobs, those that are pending and in `ready`. What somebody else is changing right now counts as lost.
