@@ -22,7 +22,9 @@ from mainspring.app.handle import Job
 from mainspring.app.limits import parse_limit
 from mainspring.app.running import Running, open_patiently
 from mainspring.app.within import Connection
-from mainspring.config import run_settings, store_settings
+from mainspring.client.settings import ServerSettings
+from mainspring.client.verbs import Remote
+from mainspring.config import app_settings, run_settings
 from mainspring.core.draft import Draft
 from mainspring.core.job import DEFAULT_TENANT, Limit, Resources
 from mainspring.core.options import (
@@ -36,13 +38,13 @@ from mainspring.core.options import (
 )
 from mainspring.core.partition import parse_id
 from mainspring.core.schedule import read_rule
-from mainspring.errors import InvalidError, NotRunningError
+from mainspring.errors import InvalidError, NotRunningError, StoreError
 from mainspring.execute.context import Context
 from mainspring.execute.hooks import Hooks
 from mainspring.execute.registry import Kind, Registry
 from mainspring.runtime.clock import Clock
 from mainspring.store.contract import QueueRecord, Store, Transaction
-from mainspring.store.opening import open_store
+from mainspring.store.opening import StoreSettings, open_store
 from mainspring.submit import without_conflicts
 from mainspring.sweep.ticker import Definition
 from mainspring.verbs.declaring import ONE_JOB, DeclaredKind, DeclaredSchedule
@@ -82,6 +84,9 @@ class App:
 
     For postgresql:// stores: `schema` (else MAINSPRING_SCHEMA, else mainspring) holds the tables; `listen_url` (else
     MAINSPRING_LISTEN_URL) is a direct connection for wake-ups, where `store` leads through a pooler.
+
+    With http:// or https:// it is a server that has the jobs: `key` (else MAINSPRING_KEY) says who we are, `ca_file` (else
+    MAINSPRING_CA_FILE) which certificates to trust instead of the system's. Everything but transactions works as on a store.
     """
 
     def __init__(
@@ -90,9 +95,13 @@ class App:
         *,
         schema: str | None = None,
         listen_url: str | None = None,
+        key: str | None = None,
+        ca_file: str | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self.store_settings = store_settings(store, schema=schema, listen_url=listen_url)
+        self.settings = app_settings(store, schema=schema, listen_url=listen_url, key=key, ca_file=ca_file)
+        if clock is not None and isinstance(self.settings, ServerSettings):
+            raise InvalidError("clock", "has no effect on a server, whose store has its own: leave it out")
         self.registry = Registry()
         self.hooks = Hooks()
         self.clock = clock
@@ -100,6 +109,7 @@ class App:
         self._queues: dict[str, QueueRecord] = {}
         self._schedules: dict[str, DeclaredSchedule] = {}
         self._engine: Engine | None = None
+        self._remote: Remote | None = None
         self._opened = 0
         self._opening = asyncio.Lock()
         self._running: Running | None = None
@@ -212,31 +222,68 @@ class App:
             )
         async with self._opening:
             if self._opened == 0:
-                self._engine = Engine(await open_store(self.store_settings, self.clock))
+                await self._open()
             self._opened += 1
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._opened -= 1
         if self._opened == 0:
-            engine, self._engine = self.engine, None
+            await self._close()
+
+    async def _open(self) -> None:
+        if isinstance(self.settings, ServerSettings):
+            self._remote = Remote(self.settings.open())
+        else:
+            self._engine = Engine(await open_store(self.settings, self.clock))
+
+    async def _close(self) -> None:
+        engine, self._engine = self._engine, None
+        remote, self._remote = self._remote, None
+        if engine is not None:
             engine.close()
             await engine.store.close()
+        if remote is not None:
+            await remote.close()
+
+    @property
+    def store_settings(self) -> StoreSettings:
+        """Where the store is; an error where there is none, because a server has it."""
+        if isinstance(self.settings, ServerSettings):
+            raise self._no_store()
+        return self.settings
+
+    @store_settings.setter
+    def store_settings(self, settings: StoreSettings) -> None:
+        self.settings = settings
 
     @property
     def engine(self) -> Engine:
         """What does the work over the open store."""
         if self._engine is None:
-            raise NotRunningError("the app is not open: use `async with app:` (or `with app.sync:`)")
+            raise self._not_open() if self._remote is None else self._no_store()
         return self._engine
 
     @property
     def store(self) -> Store:
         return self.engine.store
 
+    @property
+    def remote(self) -> Remote:
+        """The server, where `store` is the URL of one."""
+        if self._remote is None:
+            raise self._not_open()
+        return self._remote
+
     def verbs(self, tenant: str | None = None) -> Verbs:
-        """Everything that can be asked, for one tenant or for all of them."""
-        return self.engine.verbs(tenant, self.actor)
+        """Everything that can be asked, for one tenant or for all of them; on a server None is the tenant of the key."""
+        return self.engine.verbs(tenant, self.actor) if self._remote is None else self._remote.verbs(tenant)
+
+    def _not_open(self) -> NotRunningError:
+        return NotRunningError("the app is not open: use `async with app:` (or `with app.sync:`)")
+
+    def _no_store(self) -> StoreError:
+        return StoreError(f"this needs the store itself, and the app is at a server: {self.settings.place}")
 
     @cached_property
     def actor(self) -> Actor:
@@ -262,6 +309,8 @@ class App:
         for draft in wanted:
             if type(draft) is not Draft:
                 raise InvalidError("drafts", f"expected what function.job(...) makes, got {type(draft).__name__}")
+        if within is not None and self._remote is not None:
+            raise InvalidError("within", "needs the store itself: a server's jobs cannot be part of your transaction")
         if within is None:
             answers = without_conflicts(wanted, await verbs.jobs.submit(wanted))
         else:
@@ -292,8 +341,8 @@ class App:
 
     @property
     def schedules(self) -> Schedules:
-        """Pause, resume, trigger, backfill, look at schedules of the default tenant."""
-        return self.verbs(DEFAULT_TENANT).schedules
+        """Pause, resume, trigger, backfill, look at schedules of the default tenant; on a server, of the key's."""
+        return self.verbs(DEFAULT_TENANT if self._remote is None else None).schedules
 
     def decode_result(self, kind: str, data: bytes | None) -> Any:
         known = self.registry.get(kind)

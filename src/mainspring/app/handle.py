@@ -9,7 +9,7 @@ from msgspec import Struct
 from mainspring.core.lifecycle import State
 from mainspring.core.partition import format_id
 from mainspring.errors import JobCancelledError, JobFailedError
-from mainspring.verbs.documents import EndDocument, JobDocument
+from mainspring.verbs.documents import NULL, EndDocument, JobDocument
 
 if TYPE_CHECKING:
     from mainspring.app.application import App
@@ -76,7 +76,8 @@ class Job(Generic[R]):
 
     def _value(self, ended: EndDocument) -> Any:
         if ended.state == State.COMPLETED:
-            return self._app.decode_result(ended.kind, None if ended.result is None else bytes(ended.result))
+            result = bytes(ended.result)
+            return self._app.decode_result(ended.kind, None if result == bytes(NULL) else result)
         failure = ended.error
         told = f": {failure.type}: {failure.message}" if failure else ""
         if ended.state == State.FAILED:

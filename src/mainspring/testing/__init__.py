@@ -19,7 +19,6 @@ from types import TracebackType
 from typing import Any
 
 from mainspring.app import App
-from mainspring.verbs.declaring import synchronise
 from mainspring.app.running import machine_resources
 from mainspring.core.duration import parse_duration
 from mainspring.core.job import Resources
@@ -30,6 +29,7 @@ from mainspring.execute.worker import Worker
 from mainspring.node import Node
 from mainspring.runtime.clock import ManualClock
 from mainspring.store.opening import StoreSettings
+from mainspring.verbs.declaring import synchronise
 
 _DEFAULT_START = datetime(2030, 1, 1, tzinfo=UTC)
 _KEEP_S = 7 * 86_400.0

@@ -33,7 +33,7 @@ class LocalWorkers:
 
     async def drain(self, worker: str) -> None:
         session = await self._session(worker)
-        self._require(self._desk(session).drain(session.id), session)
+        self._require(await self._desk(session).drain(session.id), session)
         await self._note("drain_worker", session)
 
     async def remove(self, worker: str) -> None:
