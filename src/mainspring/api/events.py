@@ -92,9 +92,10 @@ class Stream(Reply):
         except MainspringError as error:
             _log.warning("a stream of events has ended early", error=str(error))
         finally:
+            left = leaving.done()
             await end(leaving, stopping)
             await self._events.aclose()
-        if not leaving.done():
+        if not left:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _speak(self, send: "Send", *ends: "asyncio.Future[Any]") -> None:
