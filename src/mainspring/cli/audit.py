@@ -7,7 +7,7 @@ import typer
 
 from mainspring.cli.failures import SilentError
 from mainspring.cli.opening import opened, perform
-from mainspring.cli.options import AsJson, StoreUrl, Tenant
+from mainspring.cli.options import AsJson, ServerUrl, StoreUrl, Tenant
 from mainspring.cli.output import Output, table, text
 from mainspring.core.job import DEFAULT_TENANT
 from mainspring.core.words import count, shortened, stamp
@@ -25,6 +25,7 @@ def list_audit(
     limit: Annotated[int, typer.Option(metavar="NUMBER", help="How many, up to 1000.")] = 100,
     tenant: Tenant = DEFAULT_TENANT,
     store: StoreUrl = None,
+    server: ServerUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """List the audit records of a tenant, oldest first.
@@ -33,7 +34,7 @@ def list_audit(
     """
 
     async def work() -> None:
-        async with opened(store) as app:
+        async with opened(store, server) as app:
             found = await app.verbs(tenant).audit.list(after=after, limit=limit)
         Output(as_json).show({"records": found}, lambda: _view(found))
 
@@ -57,11 +58,13 @@ def _after(record: d.AuditDocument) -> str:
 
 
 @audit_app.command()
-def verify(tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, as_json: AsJson = False) -> None:
+def verify(
+    tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False
+) -> None:
     """Check that no audit record of a tenant was changed or removed; exit code 1 if one was."""
 
     async def work() -> d.Verification:
-        async with opened(store) as app:
+        async with opened(store, server) as app:
             return await app.verbs(tenant).audit.verify()
 
     found = perform(work())

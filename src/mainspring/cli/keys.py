@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mainspring.cli.opening import opened, perform
-from mainspring.cli.options import AsJson, StoreUrl, Tenant
+from mainspring.cli.options import AsJson, ServerUrl, StoreUrl, Tenant
 from mainspring.cli.output import Output, table, text
 from mainspring.core.job import DEFAULT_TENANT
 from mainspring.core.words import stamp
@@ -25,14 +25,16 @@ _ONCE = "this is shown once: keep it where nobody else reads it"
 
 
 @keys_app.command("list")
-def list_keys(tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, as_json: AsJson = False) -> None:
+def list_keys(
+    tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False
+) -> None:
     """List keys, without their secrets.
 
     With `--tenant '*'`, those of all tenants.
     """
 
     async def work() -> None:
-        async with opened(store) as app:
+        async with opened(store, server) as app:
             found = await app.verbs(tenant).keys.list()
         Output(as_json).show({"keys": found}, lambda: _view(found))
 
@@ -68,6 +70,7 @@ def create(
     ] = None,
     tenant: Tenant = DEFAULT_TENANT,
     store: StoreUrl = None,
+    server: ServerUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a key and print it, this once.
@@ -77,7 +80,7 @@ def create(
     new = d.NewKey(name=name, role=role, tenant=tenant, expires_in=expires_in, requests_per_s=requests_per_s)
 
     async def work() -> None:
-        async with opened(store) as app:
+        async with opened(store, server) as app:
             made = await app.verbs(tenant).keys.create(new)
         _show(made, as_json)
 
@@ -90,12 +93,13 @@ def join_token(
     expires_in: Annotated[str, typer.Option(metavar="DURATION", help="How long it is good.")] = "1h",
     tenant: Tenant = DEFAULT_TENANT,
     store: StoreUrl = None,
+    server: ServerUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a token that enrols one worker, once, and print it."""
 
     async def work() -> None:
-        async with opened(store) as app:
+        async with opened(store, server) as app:
             made = await app.verbs(tenant).keys.join_token(name, expires_in)
         _show(made, as_json)
 
@@ -110,11 +114,17 @@ def _show(made: d.KeyDocument, as_json: bool) -> None:
 
 
 @keys_app.command()
-def revoke(key: KeyId, tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, as_json: AsJson = False) -> None:
+def revoke(
+    key: KeyId,
+    tenant: Tenant = DEFAULT_TENANT,
+    store: StoreUrl = None,
+    server: ServerUrl = None,
+    as_json: AsJson = False,
+) -> None:
     """Revoke a key or a join token; servers refuse it at once, or within 5 seconds."""
 
     async def work() -> None:
-        async with opened(store) as app:
+        async with opened(store, server) as app:
             await app.verbs(tenant).keys.revoke(key)
         Output(as_json).show({"id": key, "revoked": True}, lambda: [text(f"{key} is revoked")])
 

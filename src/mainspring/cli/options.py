@@ -17,6 +17,16 @@ StoreUrl = Annotated[
     ),
 ]
 
+ServerUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        metavar="URL",
+        help="Ask this server instead of opening a store, such as http://127.0.0.1:8420; else MAINSPRING_SERVER.",
+        show_default=False,
+    ),
+]
+
 AppStoreUrl = Annotated[
     str | None,
     typer.Option("--store", metavar="URL", help="Use this store instead of the application's own.", show_default=False),

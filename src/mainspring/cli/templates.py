@@ -8,7 +8,7 @@ import typer
 from msgspec import UNSET, json, to_builtins
 
 from mainspring.cli.opening import opened, perform
-from mainspring.cli.options import AsJson, StoreUrl, Tenant
+from mainspring.cli.options import AsJson, ServerUrl, StoreUrl, Tenant
 from mainspring.cli.output import Output, fields, pretty_json, table, text
 from mainspring.cli.reading import fetched, read_document
 from mainspring.core.job import DEFAULT_TENANT
@@ -40,11 +40,13 @@ Owner = Annotated[
 
 
 @templates_app.command("list")
-def list_templates(tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, as_json: AsJson = False) -> None:
+def list_templates(
+    tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False
+) -> None:
     """List templates: one's own, and those that others share."""
 
     async def work() -> None:
-        async with opened(store) as app:
+        async with opened(store, server) as app:
             found = await app.verbs(tenant).templates.list()
         Output(as_json).show({"templates": found}, lambda: _table(found))
 
@@ -76,12 +78,13 @@ def show(
     owner: Owner = None,
     tenant: Tenant = DEFAULT_TENANT,
     store: StoreUrl = None,
+    server: ServerUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a template and what may fill it in."""
 
     async def work() -> None:
-        async with opened(store) as app:
+        async with opened(store, server) as app:
             found = await app.verbs(tenant).templates.read(name, version, owner)
         Output(as_json).show(found, lambda: _view(found))
 
@@ -128,13 +131,18 @@ def _bounds(placeholder: Placeholder) -> str:
 
 @templates_app.command()
 def put(
-    name: Name, definition: Definition, tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, as_json: AsJson = False
+    name: Name,
+    definition: Definition,
+    tenant: Tenant = DEFAULT_TENANT,
+    store: StoreUrl = None,
+    server: ServerUrl = None,
+    as_json: AsJson = False,
 ) -> None:
     """Store a template, or a new version of one, which is current from now on."""
     wanted = read_document("definition", definition, d.TemplateDefinition)
 
     async def work() -> None:
-        async with opened(store) as app:
+        async with opened(store, server) as app:
             made = await app.verbs(tenant).templates.put(name, wanted)
         _show_version(made, as_json)
 
@@ -151,12 +159,13 @@ def rollback(
     version: Annotated[int, typer.Argument(metavar="VERSION", help="The version to use.", show_default=False)],
     tenant: Tenant = DEFAULT_TENANT,
     store: StoreUrl = None,
+    server: ServerUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Use an earlier version of a template, or a later one, from now on."""
 
     async def work() -> None:
-        async with opened(store) as app:
+        async with opened(store, server) as app:
             made = await app.verbs(tenant).templates.rollback(name, version)
         _show_version(made, as_json)
 
@@ -172,6 +181,7 @@ def share(
     ] = None,
     tenant: Tenant = DEFAULT_TENANT,
     store: StoreUrl = None,
+    server: ServerUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Let exactly these tenants read a template and submit from it.
@@ -180,7 +190,7 @@ def share(
     """
 
     async def work() -> None:
-        async with opened(store) as app:
+        async with opened(store, server) as app:
             made = await app.verbs(tenant).templates.share(name, tenants or [])
         shared = ", ".join(made.shared_with) or "nobody"
         Output(as_json).show(made, lambda: [text(f"{name} is shared with {shared}")])
@@ -189,11 +199,17 @@ def share(
 
 
 @templates_app.command()
-def delete(name: Name, tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, as_json: AsJson = False) -> None:
+def delete(
+    name: Name,
+    tenant: Tenant = DEFAULT_TENANT,
+    store: StoreUrl = None,
+    server: ServerUrl = None,
+    as_json: AsJson = False,
+) -> None:
     """Delete a template with all its versions; jobs made from it stay."""
 
     async def work() -> None:
-        async with opened(store) as app:
+        async with opened(store, server) as app:
             await app.verbs(tenant).templates.delete(name)
         Output(as_json).show({"name": name, "deleted": True}, lambda: [text(f"{name} is deleted")])
 
@@ -216,6 +232,7 @@ def submit(
     owner: Owner = None,
     tenant: Tenant = DEFAULT_TENANT,
     store: StoreUrl = None,
+    server: ServerUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Fill in a template and submit it; the job is durable when its id is printed."""
@@ -224,7 +241,7 @@ def submit(
     )
 
     async def work() -> None:
-        async with opened(store) as app:
+        async with opened(store, server) as app:
             made = await app.verbs(tenant).templates.submit(name, request)
         Output(as_json).show(made, lambda: [made.id])
 
@@ -246,6 +263,7 @@ def validate(
     ] = None,
     tenant: Tenant = DEFAULT_TENANT,
     store: StoreUrl = None,
+    server: ServerUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Check a template, and values for it, without storing anything."""
@@ -253,7 +271,7 @@ def validate(
     given = None if values is None else _object("values", values)
 
     async def work() -> None:
-        async with opened(store) as app:
+        async with opened(store, server) as app:
             await app.verbs(tenant).templates.validate(wanted, given)
         Output(as_json).show({"valid": True}, lambda: ["valid"])
 
@@ -261,11 +279,13 @@ def validate(
 
 
 @templates_app.command()
-def export(tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, as_json: AsJson = False) -> None:
+def export(
+    tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False
+) -> None:
     """Print the current version of one's own templates as JSON, for `templates import`."""
 
     async def work() -> None:
-        async with opened(store) as app:
+        async with opened(store, server) as app:
             bundle = await app.verbs(tenant).templates.export()
         if as_json:
             Output(as_json).line(bundle)
@@ -287,13 +307,14 @@ def import_templates(
     ],
     tenant: Tenant = DEFAULT_TENANT,
     store: StoreUrl = None,
+    server: ServerUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Store all templates of a bundle, or none if one of them is refused."""
     wanted = read_document("bundle", bundle, d.TemplateBundle)
 
     async def work() -> None:
-        async with opened(store) as app:
+        async with opened(store, server) as app:
             made = await app.verbs(tenant).templates.load(wanted)
         Output(as_json).show({"templates": made}, lambda: [text(f"{count(len(made), 'template')} imported")])
 

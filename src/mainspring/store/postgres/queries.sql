@@ -723,8 +723,10 @@ cross join lateral (select * from mainspring.template_version v where v.tenant =
 where t.tenant = $1 and t.name = $2 order by v.version desc
 
 -- name: set_template
-update mainspring.template t set current = $3, shared_with = $4 where t.tenant = $1 and t.name = $2 and (
-  select 1 from mainspring.template_version v where v.tenant = t.tenant and v.name = t.name and v.version = $3) is not null
+update mainspring.template t set current = coalesce($3, t.current), shared_with = coalesce($4, t.shared_with)
+where t.tenant = $1 and t.name = $2 and (
+  select 1 from mainspring.template_version v
+  where v.tenant = t.tenant and v.name = t.name and v.version = coalesce($3, t.current)) is not null
 returning 1
 
 -- name: delete_template
