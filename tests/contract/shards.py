@@ -495,7 +495,9 @@ class ShardedStore:
     async def list_template_versions(self, tenant: str, name: str) -> list[TemplateRecord]:
         return await self.home.list_template_versions(tenant, name)
 
-    async def set_template(self, tenant: str, name: str, *, current: int, shared_with: tuple[str, ...]) -> bool:
+    async def set_template(
+        self, tenant: str, name: str, *, current: int | None = None, shared_with: tuple[str, ...] | None = None
+    ) -> bool:
         return await self.home.set_template(tenant, name, current=current, shared_with=shared_with)
 
     async def delete_template(self, tenant: str, name: str) -> bool:

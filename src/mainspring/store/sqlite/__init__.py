@@ -371,7 +371,9 @@ class SqliteStore:
     async def list_template_versions(self, tenant: str, name: str) -> list[TemplateRecord]:
         return self._read(templates.list_template_versions, tenant, name)
 
-    async def set_template(self, tenant: str, name: str, *, current: int, shared_with: tuple[str, ...]) -> bool:
+    async def set_template(
+        self, tenant: str, name: str, *, current: int | None = None, shared_with: tuple[str, ...] | None = None
+    ) -> bool:
         return await self._write(templates.set_template, tenant, name, current, shared_with)
 
     async def delete_template(self, tenant: str, name: str) -> bool:

@@ -551,12 +551,6 @@ delete from schedule where tenant = ?1
 -- ?2 and ?3 hold between them every name that begins with the tenant and a slash.
 delete from missed where schedule > ?2 and schedule < ?3
 
--- name: erase_occurrences
-delete from occurrence where schedule > ?2 and schedule < ?3
-
--- name: erase_claims
-delete from claim where tenant = ?1
-
 -- name: erase_queues
 delete from queue where tenant = ?1
 
@@ -617,8 +611,8 @@ insert into template (tenant, name, current, shared_with) values (?, ?, ?, ?)
 on conflict (tenant, name) do update set current = excluded.current
 
 -- name: set_template
-update template set current = ?3, shared_with = ?4 where tenant = ?1 and name = ?2
-  and exists (select 1 from template_version where tenant = ?1 and name = ?2 and version = ?3)
+update template set current = coalesce(?3, current), shared_with = coalesce(?4, shared_with) where tenant = ?1 and name = ?2
+  and exists (select 1 from template_version where tenant = ?1 and name = ?2 and version = coalesce(?3, template.current))
 
 -- name: list_templates
 select t.tenant, t.name, v.version, v.definition, v.created_at, v.created_by, t.current, t.shared_with
