@@ -11,13 +11,17 @@ from mainspring.client.settings import ServerSettings
 from mainspring.config import RunSettings
 from mainspring.core.job import Resources
 from mainspring.core.retry import Backoff
+from mainspring.errors import InvalidError
 from mainspring.execute.session import persist
 from mainspring.execute.worker import Worker
+from mainspring.runtime.log import get_logger
 from mainspring.runtime.loop import tune_interpreter
 from mainspring.verbs.declarations import declarations_of
 
 if TYPE_CHECKING:
     from mainspring.app.application import App
+
+_log = get_logger("mainspring.app")
 
 _BACKOFF = Backoff(base_s=0.5, cap_s=5.0)
 
@@ -74,13 +78,14 @@ class RemoteRunning:
     async def _declare(self) -> bool:
         """Tell the server what the code declares; a server that cannot be reached yet is waited for. False: asked to stop."""
         said = declarations_of(*self._app.declared)
-        key = await self._link.key()
-        declaring = asyncio.ensure_future(persist(lambda: self._link.declare(said), "declare", _BACKOFF))
+        declaring = asyncio.ensure_future(
+            persist(lambda: self._link.declare(said), "declare", _BACKOFF, (InvalidError,))
+        )
         asked = asyncio.ensure_future(self._asked.wait())
         try:
             await asyncio.wait((declaring, asked), return_when=asyncio.FIRST_COMPLETED)
-            if declaring.done():
-                declaring.result()
+            for name in declaring.result() if declaring.done() else ():
+                _log.warning("a stored schedule is not declared by this application; it goes on firing", schedule=name)
             return declaring.done()
         finally:
             declaring.cancel()

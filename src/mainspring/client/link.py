@@ -27,7 +27,7 @@ from mainspring.errors import MainspringError, ServerError
 from mainspring.execute.link import Cancel
 from mainspring.runtime.log import get_logger
 from mainspring.runtime.loop import new_event_loop
-from mainspring.verbs.documents import KeyDocument
+from mainspring.verbs.documents import Declarations, KeyDocument
 from mainspring.wire import Assignment, Outcome, Report, ReportReply, WorkerInfo
 from mainspring.wire_http import (
     FEATURES,
@@ -56,9 +56,7 @@ _encode = msgspec.json.Encoder().encode
 class RemoteLink:
     """One worker's line to a server. `close` it; its calls belong to one event loop, that of its worker."""
 
-    def __init__(
-        self, settings: ServerSettings, *, join_token: str | None = None, tenant: str | None = None
-    ) -> None:
+    def __init__(self, settings: ServerSettings, *, join_token: str | None = None, tenant: str | None = None) -> None:
         """`tenant`: serve only this one, with a key of all tenants."""
         self._transport = Transport(
             settings.url, settings.key, tenant=tenant, ca_file=settings.ca_file, retry_for_s=0.0
@@ -88,6 +86,10 @@ class RemoteLink:
     async def end(self, session: bytes) -> None:
         await self._bridge(self._end(session))
 
+    async def declare(self, said: Declarations) -> list[str]:
+        """What the application's code declares, with the worker's own key; the names of schedules that it once declared."""
+        return await self._bridge(self._declare(said))
+
     async def close(self) -> None:
         """End the thread; what is under way is broken off."""
         loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
@@ -108,9 +110,12 @@ class RemoteLink:
 
     # on the thread
 
+    async def _declare(self, said: Declarations) -> list[str]:
+        await self._enrol()
+        return decoded(await self._post("/v1/declarations", said), dict[str, list[str]])["orphans"]
+
     async def _register(self, info: WorkerInfo) -> bytes:
-        if self._join_token is not None:
-            await self._enrol(self._join_token)
+        await self._enrol()
         asked = Registration(
             protocol=PROTOCOL,
             name=info.name,
@@ -122,7 +127,9 @@ class RemoteLink:
         )
         registered = decoded(await self._post("/v1/workers", asked), Registered)
         if registered.protocol != PROTOCOL:
-            raise ServerError(f"the server speaks version {registered.protocol} of the protocol, this worker {PROTOCOL}")
+            raise ServerError(
+                f"the server speaks version {registered.protocol} of the protocol, this worker {PROTOCOL}"
+            )
         session = UUID(registered.session).bytes
         self._long_poll_s, self._drain = registered.long_poll_s, False
         self._reported_s = time.monotonic()
@@ -130,9 +137,11 @@ class RemoteLink:
         self._beat = asyncio.ensure_future(self._beat_forever(session, registered.heartbeat_s))
         return session
 
-    async def _enrol(self, token: str) -> None:
+    async def _enrol(self) -> None:
         """Once: the token is spent by it. Where the answer is lost it is gone, and only another one helps."""
-        headers = {"Authorization": f"Bearer {token}"}
+        if self._join_token is None:
+            return
+        headers = {"Authorization": f"Bearer {self._join_token}"}
         reply = await self._transport.request("POST", "/v1/workers/enrol", headers=headers, timeout_s=_REPLY_S)
         self._transport.key = decoded(reply.body, KeyDocument).key
         self._join_token = None
