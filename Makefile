@@ -41,8 +41,8 @@ bench: $(READY) ## Measure against the peers (installs them; about 25 minutes); 
 bloat: $(READY) ## Old snapshots, ten minutes of full speed and killed nodes on PostgreSQL (about 15 minutes)
 	@$(BIN)/python -m bench.bloat --out bench/results/bloat.json
 
-soak: $(READY) ## Faults at random for ten minutes, from a printed seed
-	@$(BIN)/python -m pytest tests/faults --soak
+soak: $(READY) ## Faults at random for ten minutes on each store, from a printed seed (SOAK_SECONDS, SOAK_SEED)
+	@$(BIN)/python -m pytest tests/faults/test_soak.py --soak
 
 lock: ## Pin the dependencies again
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --group dev pyproject.toml -o requirements/dev.txt

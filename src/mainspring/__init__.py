@@ -7,6 +7,8 @@ jobs (or only reads cron rules) does not load a database driver.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from mainspring.core.version import VERSION
+
 if TYPE_CHECKING:
     from mainspring.app import App, Job, JobStatus, Transaction
     from mainspring.core.cron import Cron
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from mainspring.execute.context import Context
     from mainspring.execute.signals import Cancel, Retry, Snooze
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "App",

@@ -29,11 +29,9 @@ async def test_a_record_says_who_what_where_before_and_after(verbs: LocalVerbs, 
         "pause_queue",
         "mail",
     )
-    assert first.before is not None
     assert json.decode(first.before) == {"paused": False}
-    assert first.after is not None
     assert json.decode(first.after)["queued"] == 1
-    assert (second.number, second.before, second.after) == (2, None, None)
+    assert (second.number, bytes(second.before), bytes(second.after)) == (2, b"null", b"null")
     assert [entry.number for entry in await verbs.audit.list(after=1)] == [2]
     assert [entry.number for entry in await verbs.audit.list(limit=1)] == [1]
 

@@ -9,12 +9,12 @@ import pytest
 from msgspec import structs
 
 from mainspring import App
-from mainspring.verbs.declaring import synchronise
 from mainspring.cli.root import run
 from mainspring.core.job import JobRecord, Options
 from mainspring.core.partition import make_id
 from mainspring.core.timer import SECOND, Micros
 from mainspring.store.contract import JobFilter
+from mainspring.verbs.declaring import synchronise
 
 T = TypeVar("T")
 

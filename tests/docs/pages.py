@@ -7,7 +7,9 @@ The convention, which readers of a page do not see:
 - a block whose first line is a comment with a file name (`# tasks.py`) is written to that file, which later blocks may
   import; files named `test_*.py` are then run by pytest;
 - `<!-- not run: reason -->` above a block skips it;
-- `<!-- run` … `-->` is code that runs and is not shown.
+- `<!-- run` … `-->` is code that runs and is not shown;
+- `<!-- serve` … `-->` is an application: a server runs it from there on, with MAINSPRING_SERVER and MAINSPRING_KEY set, and the
+  ```sh blocks of such a page run too, in bash, and must not be answered with a problem.
 """
 
 import re
@@ -31,6 +33,7 @@ class Block(NamedTuple):
 
     line: int
     code: str
+    language: str = "python"  # or "sh", or "serve"
 
     @property
     def file(self) -> str | None:
@@ -46,23 +49,24 @@ def blocks(page: Path) -> list[Block]:
 
 def _blocks(lines: list[str]) -> Iterator[Block]:
     skip = False
+    languages = {"python", "sh"} if "<!-- serve" in lines else {"python"}
     numbers = iter(range(len(lines)))
     for number in numbers:
         line = lines[number]
-        if line == "<!-- run":
-            yield _until("-->", lines, number, numbers)
+        if line in ("<!-- run", "<!-- serve"):
+            yield _until("-->", lines, number, numbers, "python" if line == "<!-- run" else "serve")
         elif fence := _FENCE.fullmatch(line):
-            block = _until("```", lines, number, numbers)
-            if fence[1] == "python" and not skip:
+            block = _until("```", lines, number, numbers, fence[1])
+            if fence[1] in languages and not skip:
                 yield block
         skip = bool(_NOT_RUN.fullmatch(line)) or (skip and not line.strip())
 
 
-def _until(end: str, lines: list[str], start: int, numbers: Iterator[int]) -> Block:
+def _until(end: str, lines: list[str], start: int, numbers: Iterator[int], language: str) -> Block:
     code: list[str] = []
     for number in numbers:
         if lines[number] == end:
-            return Block(start + 2, "\n".join(code) + "\n")
+            return Block(start + 2, "\n".join(code) + "\n", language)
         code.append(lines[number])
     raise AssertionError(f"line {start + 1}: a block that does not end")
 

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ from typing import Any
 import pytest
 import typer
 
-from docs.pages import DOCS, PAGES, ROOT, anchors, blocks, links
+from docs.pages import DOCS, PAGES, ROOT, Block, anchors, blocks, links
+from docs.serving import run_shell, served
 from mainspring import App, config, errors
+from mainspring.api import limits
 from mainspring.cli.root import build
 from mainspring.core.lifecycle import TRANSITIONS
 from mainspring.core.options import GivenOptions
@@ -42,26 +45,30 @@ def place(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=_name)
-def test_the_code_of_a_page_runs(page: Path, place: Path) -> None:
+def test_the_code_of_a_page_runs(page: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names: dict[str, Any] = {"__name__": "page"}
-    with asyncio.Runner() as runner:
-        for line, code in (
-            block for block in blocks(page) if block.file is None or _write(place, block.file, block.code)
-        ):
-            source = "\n" * (line - 1) + code  # so that a traceback names the page's own line
-            compiled = compile(source, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-            if compiled.co_flags & inspect.CO_COROUTINE:
-                runner.run(eval(compiled, names))
+    with ExitStack() as servers, asyncio.Runner() as runner:
+        for block in blocks(page):
+            if block.language == "serve":
+                for name, value in servers.enter_context(served(place, block.code)).items():
+                    monkeypatch.setenv(name, value)
+            elif block.language == "sh":
+                run_shell(block.code, place)
+            elif block.file is not None:
+                (place / block.file).write_text(block.code)
             else:
-                exec(compiled, names)
+                _run_python(page, block, names, runner)
     if any(place.glob("test_*.py")):
         _run_pytest(place)
 
 
-def _write(place: Path, name: str, code: str) -> bool:
-    """False: such a block is a file, and is not run here."""
-    (place / name).write_text(code)
-    return False
+def _run_python(page: Path, block: Block, names: dict[str, Any], runner: asyncio.Runner) -> None:
+    source = "\n" * (block.line - 1) + block.code  # so that a traceback names the page's own line
+    compiled = compile(source, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    if compiled.co_flags & inspect.CO_COROUTINE:
+        runner.run(eval(compiled, names))
+    else:
+        exec(compiled, names)
 
 
 def _run_pytest(place: Path) -> None:
@@ -122,6 +129,10 @@ def test_every_setting_is_described() -> None:
     variables = set(re.findall(r"MAINSPRING_\w+", config.__doc__ or ""))
     assert len(variables) == 7
     assert not _missing("reference/settings.md", variables | set(inspect.signature(App.run).parameters) - {"self"})
+
+
+def test_every_limit_of_the_api_is_described() -> None:
+    assert not _missing("reference/api-limits.md", {name for name in vars(limits) if name.isupper()})
 
 
 def test_every_error_is_described() -> None:
@@ -201,3 +212,5 @@ def test_which_blocks_run(folder: Path) -> None:
         (9, "shown = 2\n", None),
         (22, "# tasks.py\nx = 4\n", "tasks.py"),
     ]
+    page.write_text(PAGE + "<!-- serve\napp = 5\n-->\n")
+    assert [block.language for block in blocks(page)] == ["python", "python", "sh", "python", "serve"]

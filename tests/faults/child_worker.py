@@ -18,7 +18,8 @@ class Config(Struct):
     grace_s: float = 5.0
     everywhere: bool = True  # serve every kind, also `only_here`
     slow_looks: bool = False
-    schedules: int = 0  # so many that fire every second
+    schedules: int = 0  # so many that fire every few seconds
+    every_s: int = 1
     killer: bool = False  # serve a kind that ends its worker
 
 
@@ -39,7 +40,7 @@ def main(config: Config) -> None:
     if config.slow_looks:
         timing.slow_looks()
     jobs = make_jobs(config.store, everywhere=config.everywhere)
-    declare_ticks(jobs, config.schedules)
+    declare_ticks(jobs, config.schedules, config.every_s)
     if config.killer:
         jobs.app.job(name="killer", pool="thread")(lambda: os._exit(9))
     jobs.app.sync.run(slots=config.slots, grace=config.grace_s, ready=lambda: say("ready"))

@@ -19,9 +19,13 @@ MakeSite = Callable[[Place], Site]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("soak", "random faults")
-    group.addoption("--soak", action="store_true", help="run the random faults for long (600 s)")
-    group.addoption("--soak-seconds", type=float, default=None, help="how long the random faults last")
-    group.addoption("--soak-seed", type=int, default=None, help="repeat the faults of a seed that was printed")
+    group.addoption(
+        "--soak", action="store_true", help="run the random faults for long (600 s), and tell how far they are"
+    )
+    group.addoption("--soak-seconds", type=float, default=None, help="how long they last; else SOAK_SECONDS")
+    group.addoption(
+        "--soak-seed", type=int, default=None, help="repeat those of a seed that was printed; else SOAK_SEED"
+    )
 
 
 def make_place(request: pytest.FixtureRequest, folder: Path) -> Place:

@@ -49,6 +49,7 @@ class Child:
             "FAULTS_LOG": str(site.log),
             "PYTHONPATH": str(HERE.parent),
             "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONFAULTHANDLER": "1",
         }
         command = [*prefix, sys.executable, "-m", f"faults.{script}", json.encode(config).decode()]
         with self._errors.open("wb") as errors:
@@ -81,6 +82,12 @@ class Child:
             left_s = deadline_s - time.monotonic()
             assert left_s > 0, f"{self.name} did not say {what!r}: {self.errors()}"
             self._listen(left_s, what)
+
+    def has_said(self, what: str) -> bool:
+        """By now, and nobody has heard it yet."""
+        assert self._process.stdout is not None
+        self._said += self._process.stdout.read() or b""
+        return any(line.decode().partition(" ")[0] == what for line in self._said.split(b"\n")[:-1])
 
     def tell(self, line: str) -> None:
         assert self._process.stdin is not None
@@ -169,7 +176,8 @@ class Site:
 
         def frozen() -> bool:
             child.signal(signal.SIGSTOP)
-            until(lambda: _state_of(child.pid) == "T", "the process has stopped")
+            until(lambda: not child.alive or _state_of(child.pid) == "T", "the process has stopped")
+            assert child.alive, f"{child.name} has ended by itself with code {child.wait()}: {child.errors()}"
             if self.place.can_write():
                 return True
             child.signal(signal.SIGCONT)

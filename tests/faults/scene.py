@@ -123,13 +123,17 @@ class Jobs:
             self.only_here = app.job()(only_here)
 
 
-def declare_ticks(jobs: Jobs, count: int) -> None:
-    """Schedules that fire every second, whatever happened: what is late is made up for."""
+def declare_ticks(jobs: Jobs, count: int, every_s: int = 1) -> None:
+    """Schedules that fire every few seconds, whatever happened: what is late is made up for."""
     for number in range(count):
-        name = f"tick-{number}"
-        jobs.app.schedule("* * * * * *", name=name, arguments={"number": 0}, catch_up="all", overlap="allow")(
-            jobs.quick
+        tick = jobs.app.schedule(
+            f"*/{every_s} * * * * *",
+            name=f"tick-{number}",
+            arguments={"number": number},
+            catch_up="all",
+            overlap="allow",
         )
+        tick(jobs.quick)
 
 
 def make_jobs(store: StoreSettings, clock: Clock | None = None, *, everywhere: bool = True) -> Jobs:

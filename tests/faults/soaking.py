@@ -1,27 +1,26 @@
-"""Faults at random: who works, what happens to them, and which repeated runs that explains."""
+"""Faults at random: the processes that work, and what happens to them, to the network and to the database.
+
+What happens is drawn from the seed alone: which fault, to whom, for how long, when the next one comes. Faults overlap: each is
+begun and ended at its time, while the others go on.
+"""
 
 import random
 import signal
-import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
 
-from faults.checks import check_effects, check_tables
-from faults.effects import Effect
 from faults.harness import Child, Site, until
-from mainspring.core.partition import format_id
 
-LEASE_S = 1.0
-_NEAR_S = 5.0  # a run that began so long before or after a fault of its process may have been cut off by it
+Start = Callable[[], Child]
+Tell = Callable[[str], None]
+_POLL_S = 0.1
 
 
-class Fault(NamedTuple):
-    """What was done to a process, and from when to when it felt it; `pid` 0: to the database or the network, which explains no
-    repeated run."""
+class Fault(Struct):
+    """From when to when; `pid` 0: to all alike, as the database and the network are."""
 
     kind: str
     pid: int
@@ -29,141 +28,158 @@ class Fault(NamedTuple):
     ended_s: float
 
 
-class Submitter(threading.Thread):
-    """Submits in the background and remembers what was acknowledged; faults may make it wait, never fail."""
+class Shared(NamedTuple):
+    """A fault that strikes everybody: how it begins and how it ends. One of them at a time."""
 
-    def __init__(self, site: Site, seed: int) -> None:
-        super().__init__(name="submitter", daemon=True)
-        self._jobs = site.jobs()
-        self._random = random.Random(seed)
-        self._enough = threading.Event()
-        self.acknowledged: list[str] = []
-        self.error: Exception | None = None
-
-    def run(self) -> None:
-        try:
-            with self._jobs.app.sync as app:
-                while not self._enough.wait(self._random.uniform(0.05, 0.3)):
-                    drafts = [self._draft() for _ in range(self._random.randint(1, 200))]
-                    self.acknowledged += [job.id for job in app.submit_many(drafts)]
-        except Exception as error:
-            self.error = error
-
-    def stop(self) -> None:
-        self._enough.set()
-        self.join(60)
-        assert not self.is_alive(), "a submit hangs"
-        assert self.error is None, f"a submit failed: {self.error!r}"
-
-    def _draft(self) -> Any:
-        jobs, number = self._jobs, self._random.random()
-        if number < 0.6:
-            return jobs.quick.job(0)
-        if number < 0.75:
-            return jobs.nap.job(self._random.uniform(0.0, 0.2))
-        if number < 0.85:
-            return jobs.quick_thread.job(0)
-        if number < 0.95:
-            return jobs.quick.options(delay=self._random.uniform(0.0, 2.0)).job(0)
-        return jobs.flaky.job()
+    kind: str
+    begin: Callable[[], object]
+    end: Callable[[], object]
 
 
-Start = Callable[[], Child]
+class Process:
+    """A place for one process, which is started again whenever it has ended."""
+
+    def __init__(self, start: Start) -> None:
+        self._start = start
+        self.child = start()
+        self.stricken = False
+        self._was_ready = False
+
+    @property
+    def is_ready(self) -> bool:
+        return self._was_ready or self.child.has_said("ready")
+
+    def start(self) -> None:
+        self.child.close()
+        self.child = self._start()
+        self.stricken = self._was_ready = False
+
+    def ready(self) -> None:
+        if not self._was_ready:
+            self.child.hear("ready")
+            self._was_ready = True
 
 
 class Soak:
-    """Processes, and what happens to them. `shared`: faults that strike all of them at once, by name."""
+    """`starts` make the processes, without waiting for them. `pause_s`: between two faults, on average. `longest_s`: of a fault."""
 
     def __init__(
-        self, site: Site, seed: int, starts: Sequence[Start], shared: dict[str, Callable[[float], object]]
+        self, site: Site, seed: int, starts: Sequence[Start], shared: Sequence[Shared], pause_s: float, longest_s: float
     ) -> None:
         self._site = site
         self._random = random.Random(seed)
-        self._starts = starts
+        self._processes = [Process(start) for start in starts]
         self._shared = shared
-        self._children = [start() for start in starts]
+        self._pause_s = pause_s
+        self._longest_s = longest_s
+        self._is_struck = False  # by a fault that all share
+        self._later: list[tuple[float, Callable[[], None]]] = []
         self.faults: list[Fault] = []
+        self._ready()
 
-    def suffer(self, seconds: float, progress: Callable[[str], None]) -> None:
-        began_s, told_s = time.monotonic(), 0.0
-        kinds = ["kill", "kill", "freeze", "freeze", "stop", *self._shared]
-        while (passed_s := time.monotonic() - began_s) < seconds:
-            if passed_s - told_s >= 10:
-                told_s = passed_s
-                progress(f"{passed_s:.0f} of {seconds:.0f} s, {len(self.faults)} faults")
-            time.sleep(self._random.uniform(0.1, 1.0))
-            kind, length_s = self._random.choice(kinds), self._random.uniform(0.1, 3.0) * LEASE_S
-            place = self._random.randrange(len(self._children))
-            if kind in self._shared:
-                self._strike_all(kind, length_s)
-            else:
-                getattr(self, f"_{kind}")(place, length_s)
+    def suffer(self, seconds: float, tell: Tell) -> None:
+        began_s = told_s = time.monotonic()
+        while (now_s := time.monotonic()) - began_s < seconds:
+            if now_s - told_s >= 10:
+                told_s = now_s
+                runs = len(self._site.effects())  # the database may be away, and this is who brings it back
+                tell(f"{now_s - began_s:.0f} of {seconds:.0f} s, {len(self.faults)} faults, {runs} runs of jobs")
+            self._wait(self._random.uniform(0.0, 2 * self._pause_s))
+            self._strike()
 
     def heal(self) -> None:
-        assert all(child.alive for child in self._children), "a process ended by itself"
+        """Everything that was begun is ended, and everybody is there again."""
+        while self._later:
+            begun, self._later = self._later, []
+            for _, end in begun:
+                end()
+            time.sleep(_POLL_S)
+        self._ready()
+        assert all(process.child.alive for process in self._processes), "a process ended by itself"
 
-    def explains(self, run: Effect) -> bool:
-        return any(
-            fault.pid == run.pid and fault.began_s - _NEAR_S <= run.at_s <= fault.ended_s + _NEAR_S
-            for fault in self.faults
-        )
+    def _ready(self) -> None:
+        for process in self._processes:
+            process.ready()
 
-    def _strike_all(self, kind: str, seconds: float) -> None:
-        began_s = time.monotonic()
-        self._shared[kind](seconds)
-        self.faults.append(Fault(kind, 0, began_s, time.monotonic()))
+    def _wait(self, seconds: float) -> None:
+        """Until then, end what has to be ended on the way."""
+        until_s = time.monotonic() + seconds
+        while self._later and self._later[0][0] <= until_s:
+            at_s, action = self._later.pop(0)
+            time.sleep(max(0.0, at_s - time.monotonic()))
+            action()
+        time.sleep(max(0.0, until_s - time.monotonic()))
 
-    def _replace(self, place: int) -> None:
-        self._children[place].close()
-        self._children[place] = self._starts[place]()
+    def _after(self, seconds: float, action: Callable[[], None]) -> None:
+        self._later.append((time.monotonic() + seconds, action))
+        self._later.sort(key=lambda entry: entry[0])
 
-    def _kill(self, place: int, _seconds: float) -> None:
-        child, began_s = self._children[place], time.monotonic()
-        child.kill()
-        self.faults.append(Fault("kill", child.pid, began_s, time.monotonic()))
-        self._replace(place)
+    def _strike(self) -> None:
+        """Drawn in full before anything is looked at, so that the draws of a seed are always the same."""
+        process = self._random.choice(self._processes)
+        kind = self._random.choice(["kill", "kill", "freeze", "freeze", "stop", *self._shared])
+        seconds = self._longest_s * self._random.random() ** 2  # more short ones than long ones
+        if isinstance(kind, Shared):
+            if not self._is_struck:
+                self._strike_all(kind, seconds)
+        elif not process.stricken:
+            process.stricken = True
+            getattr(self, f"_{kind}")(process, seconds)
 
-    def _freeze(self, place: int, seconds: float) -> None:
-        """Not within a commit, where everybody would wait for it."""
-        child, began_s = self._children[place], time.monotonic()
-        self._site.freeze(child)
-        time.sleep(seconds)
-        child.signal(signal.SIGCONT)
-        self.faults.append(Fault("freeze", child.pid, began_s, time.monotonic()))
+    def _strike_all(self, shared: Shared, seconds: float) -> None:
+        self._is_struck = True
+        fault = self._note(shared.kind, 0)
+        shared.begin()
 
-    def _stop(self, place: int, _seconds: float) -> None:
-        child, began_s = self._children[place], time.monotonic()
-        child.signal(signal.SIGTERM)
-        assert child.wait(30) == 0, child.errors()
-        self.faults.append(Fault("stop", child.pid, began_s, time.monotonic()))
-        self._replace(place)
+        def end() -> None:
+            shared.end()
+            fault.ended_s = time.monotonic()
+            self._is_struck = False
+
+        self._after(seconds, end)
+
+    def _kill(self, process: Process, seconds: float) -> None:
+        fault = self._note("kill", process.child.pid)
+        process.child.kill()
+        fault.ended_s = time.monotonic()
+        self._after(seconds, process.start)
+
+    def _stop(self, process: Process, seconds: float) -> None:
+        """As a deployment does. It has its grace to end, and longer where the database is away. One that has only begun to start
+        may not listen yet, and then the signal ends it at once."""
+        codes = {0} if process.is_ready else {0, -signal.SIGTERM}
+        fault = self._note("stop", process.child.pid)
+        process.child.signal(signal.SIGTERM)
+
+        def start() -> None:
+            if process.child.alive:
+                self._after(_POLL_S, start)
+                return
+            code = process.child.wait()
+            assert code in codes, f"{process.child.name} ended with {code}: {process.child.errors()}"
+            fault.ended_s = time.monotonic()
+            process.start()
+
+        self._after(seconds, start)
+
+    def _freeze(self, process: Process, seconds: float) -> None:
+        fault = self._note("freeze", process.child.pid)
+        self._site.freeze(process.child)
+
+        def thaw() -> None:
+            process.child.signal(signal.SIGCONT)
+            fault.ended_s = time.monotonic()
+            process.stricken = False
+
+        self._after(seconds, thaw)
+
+    def _note(self, kind: str, pid: int) -> Fault:
+        now_s = time.monotonic()
+        self.faults.append(Fault(kind, pid, now_s, now_s))
+        return self.faults[-1]
 
 
-class Found(Struct):
-    """What is left when everything has been healed and drained."""
-
-    ended: dict[tuple[str, str | None], int]
-    given_up: int  # after three losses
-    repeats: int
-    unexplained: list[Effect]
-
-
-def drain_and_check(site: Site, soak: Soak, acknowledged: list[str]) -> Found:
-    """Lost is 0 and the tables agree, or it raises."""
-    site.drained(120)
+def drained(site: Site) -> None:
+    """Every job has ended, and nothing is live."""
+    site.drained(180)
     until(lambda: site.value("select count(*) from live") == 0, "nothing is live")
-    ended = Counter((state, reason) for state, reason in site.rows("select state, reason from job"))
-    lost = {format_id(row[0]) for row in site.rows("select id from job where state = 'failed' and reason = 'lost'")}
-    check_tables(site)
-    tally = check_effects(site, [id_ for id_ in acknowledged if id_ not in lost])
-    return Found(dict(ended), len(lost), tally.repeats, _unexplained(site, soak))
-
-
-def _unexplained(site: Site, soak: Soak) -> list[Effect]:
-    """Runs that were followed by another one of the same job although nothing had happened to their process."""
-    failed = {format_id(id_) for (id_,) in site.rows("select id from job where failures > 0")}
-    effects = site.effects()
-    last = {effect.job: effect.attempt for effect in sorted(effects, key=lambda effect: effect.attempt)}
-    earlier = [effect for effect in effects if effect.attempt < last[effect.job]]
-    flaky = Counter(effect.job for effect in earlier if effect.job in failed and not soak.explains(effect))
-    return [e for e in earlier if not soak.explains(e) and flaky[e.job] != 1]

@@ -8,10 +8,10 @@ from itertools import product
 
 import pytest
 
-from faults.checks import check_effects, check_every_second, check_tables
+from faults.checks import check_effects, check_occurrences, check_tables
 from faults.harness import STORES, Site
 from faults.scene import Jobs
-from mainspring.core.timer import HOUR, Micros
+from mainspring.core.timer import HOUR, SECOND, Micros
 from mainspring.runtime.clock import SystemClock
 
 CAP = 5
@@ -80,7 +80,7 @@ async def test_an_hour_forward(site: Site, catch_up: str) -> None:
     assert at_once <= allowed + ON_TIME_S + lasted_s + 2, f"{at_once} at once"
     skipped = site.value("select sum(last_at - first_at) / 1000000 + count(*) from missed")
     assert 3600 - ON_TIME_S - allowed - 5 <= skipped <= 3600
-    check_every_second(site, "default/tick")
+    check_occurrences(site, "default/tick", SECOND)
     check_tables(site)
     check_effects(site, [])
 
@@ -102,7 +102,7 @@ async def test_an_hour_back_and_forth(site: Site) -> None:
         clock.ahead = 0
         await waiting.result(timeout=30)
         await _until(lambda: len(_occurrences(site)) >= len(fired) + 2, "it goes on")
-    check_every_second(site, "default/tick")
+    check_occurrences(site, "default/tick", SECOND)
     assert check_effects(site, [waiting.id, soon.id]).repeats == 0
 
 

@@ -69,6 +69,18 @@ class Verbs:
 
         return act
 
+    async def assign_jobs_that_somebody_else_has(self, scene: Scene) -> Act:
+        session, first = await scene.session(), await scene.session()
+        await scene.submit(3)
+        ready = await scene.ready()
+        await scene.assign_stale(first, ready)
+
+        async def act() -> Any:
+            answer = await scene.assign_stale(session, ready)
+            return len(answer.won), len(answer.lost)
+
+        return act
+
     async def assign_jobs_under_a_limit(self, scene: Scene) -> Act:
         await scene.limit("queue/default/narrow", concurrency=2)
         session, _, ready = await scene.session(), await scene.submit(3, queue="narrow"), await scene.ready()

@@ -2,8 +2,9 @@
 
 import time
 
-from faults.checks import check_every_second, check_tables
+from faults.checks import check_occurrences, check_tables
 from faults.harness import Child, Site, until
+from mainspring.core.timer import SECOND
 
 LEASE_S = 1.0
 NODES, SCHEDULES = 4, 50
@@ -22,7 +23,7 @@ def test_i9_four_nodes_and_fifty_schedules_with_kills(site: Site) -> None:
     for node in nodes:
         node.kill()
 
-    counts = {number: check_every_second(site, f"default/tick-{number}") for number in range(SCHEDULES)}
+    counts = {number: check_occurrences(site, f"default/tick-{number}", SECOND) for number in range(SCHEDULES)}
     assert min(counts.values()) >= TICKS - 1
     assert site.value("select count(*) from job") == sum(counts.values())
     assert site.value("select count(*) from missed") == 0, "nothing was late enough to be left out"

@@ -4,10 +4,11 @@ import time
 
 import pytest
 
-from faults.checks import check_effects, check_every_second, check_tables
+from faults.checks import check_effects, check_occurrences, check_tables
 from faults.conftest import MakeSite
 from faults.harness import until
 from faults.places import Schema
+from mainspring.core.timer import SECOND
 from mainspring.store.postgres.hub import POLL_S
 from postgres.pooler import Pooler
 from postgres.server import Server
@@ -48,5 +49,5 @@ def test_an_application_behind_a_pooler(make_site: MakeSite, postgres: Server, p
     assert keyed[0].id == keyed[1].id
     tally = check_effects(site, ids)
     assert tally.unexplained == 0
-    assert check_every_second(site, "default/tick-0") >= 2
+    assert check_occurrences(site, "default/tick-0", SECOND) >= 2
     check_tables(site)

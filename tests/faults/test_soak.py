@@ -1,29 +1,31 @@
-"""Faults at random, from a printed seed: then heal, drain and check.
+"""Faults at random, from a printed seed; then heal, drain and check.
 
-`pytest tests/faults --soak` does it for ten minutes each; `--soak-seed` repeats the faults of a run (their order and lengths;
-what the processes do between them is theirs).
+`make soak` does it for ten minutes; `--soak-seed` repeats the faults of a run (what the processes do between them is theirs).
 """
 
+import os
 import random
-import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from faults.checks import check_every_second
-from faults.harness import Child, Site
+from faults.checks import check_effects, check_occurrences, check_tables
+from faults.conftest import MakeSite
+from faults.explaining import explain
+from faults.harness import ON_SQLITE, Site
 from faults.places import Schema
-from faults.soaking import LEASE_S, Soak, Submitter, drain_and_check
+from faults.soaking import Shared, Soak, Tell, drained
+from mainspring.core.partition import format_id
+from mainspring.core.timer import SECOND
 from postgres.proxy import Proxy
 from postgres.server import Server
 
 LONG_S = 600.0
-WORKERS, NODES, SCHEDULES = 4, 3, 50
-Tell = Callable[[str], None]
+WORKERS, NODES, SUBMITTERS = 4, 3, 2
+SCHEDULES, EVERY_S = 50, 5
 
 
 class Plan:
@@ -32,12 +34,10 @@ class Plan:
     def __init__(self, request: pytest.FixtureRequest, short_s: float) -> None:
         def option(name: str) -> Any:
             """None where this folder was not named on the command line, so that pytest read its options too late."""
-            return request.config.getoption(name, default=None)
+            return request.config.getoption(f"--{name}", default=None) or os.environ.get(name.replace("-", "_").upper())
 
-        self.long = bool(option("--soak"))
-        self.seconds: float = option("--soak-seconds") or (LONG_S if self.long else short_s)
-        seed = option("--soak-seed")
-        self.seed: int = random.randrange(1 << 32) if seed is None else seed
+        self.seconds = float(option("soak-seconds") or (LONG_S if option("soak") else short_s))
+        self.seed = int(option("soak-seed") or random.randrange(1, 1 << 32))
         print(f"--soak-seed {self.seed} --soak-seconds {self.seconds:g}")
 
 
@@ -46,6 +46,7 @@ def tell(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> 
     """A long run shows how far it is."""
 
     def show(line: str) -> None:
+        print(line)
         if request.config.getoption("--soak", default=None):
             with capsys.disabled():
                 print(f"soak: {line}", flush=True)
@@ -53,70 +54,59 @@ def tell(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> 
     return show
 
 
-def _soak(site: Site, soak: Soak, plan: Plan, tell: Tell) -> None:
-    submitter = Submitter(site, plan.seed)
-    submitter.start()
+def _soak(site: Site, soak: Soak, plan: Plan, lease_s: float, tell: Tell) -> None:
     tell(f"seed {plan.seed}, {plan.seconds:g} s")
+    loads = [site.load(f"load-{number}", seed=plan.seed + number) for number in range(SUBMITTERS)]
     soak.suffer(plan.seconds, tell)
     soak.heal()
-    submitter.stop()
-    tell(f"{len(submitter.acknowledged)} jobs acknowledged; waiting until all have ended")
-    found = drain_and_check(site, soak, submitter.acknowledged)
-    faults = Counter(fault.kind for fault in soak.faults)
-    tell(f"{len(submitter.acknowledged)} jobs, {dict(faults)}, {found.ended}")
-    tell(
-        f"lost 0, given up after three losses {found.given_up}, repeated {found.repeats}, "
-        f"unexplained {len(found.unexplained)}"
-    )
-    unexplained = found.unexplained
-    assert not unexplained, f"{len(unexplained)} runs that no fault explains, such as {unexplained[:3]}"
-    assert set(found.ended) <= {("completed", None), ("failed", "lost")}
-    assert len(submitter.acknowledged) > 10 * plan.seconds
+    done = [load.stop() for load in loads]
+    acknowledged = [id_ for load in loads for id_ in load.acknowledged]
+    refused, uncertain = sum(each.refused for each in done), sum(each.uncertain for each in done)
+    tell(f"healed; acknowledged {len(acknowledged)}, refused {refused}, not known {uncertain}; now all must end")
+    drained(site)
+
+    ended = Counter(site.rows("select state, reason from job"))
+    given_up = {format_id(row[0]) for row in site.rows("select id from job where state = 'failed' and reason = 'lost'")}
+    check_tables(site)
+    tally = check_effects(site, [id_ for id_ in acknowledged if id_ not in given_up])
+    repeats = explain(site, soak.faults, lease_s)
+    tell(f"faults {dict(Counter(fault.kind for fault in soak.faults))}, jobs {dict(ended)}, runs {tally.runs}")
+    tell(f"lost 0, given up after three losses {len(given_up)}, repeated because of {repeats.explained}")
+    tell(f"repeated because of nothing: {len(repeats.unexplained)}")
+    assert not repeats.unexplained, f"runs that no fault explains, such as {repeats.unexplained[:3]}"
+    assert set(ended) <= {("completed", None), ("failed", "lost")}
+    assert len(acknowledged) > 10 * plan.seconds
 
 
-def test_random_faults(site: Site, request: pytest.FixtureRequest, tell: Tell) -> None:
-    """Three processes on one store."""
-    plan = Plan(request, 15.0)
-    start = partial(site.worker, lease_s=LEASE_S, slots=20, grace_s=0.2, schedules=1)
-    _soak(site, Soak(site, plan.seed, [start] * 3, {}), plan, tell)
-    tell(f"{check_every_second(site, 'default/tick-0')} occurrences, none missed without a record")
+@ON_SQLITE
+def test_three_processes_on_a_file(site: Site, request: pytest.FixtureRequest, tell: Tell) -> None:
+    plan, lease_s = Plan(request, 10.0), 1.0
+    start = partial(site.start, "child_worker", lease_s=lease_s, slots=20, grace_s=0.2, schedules=1)
+    _soak(site, Soak(site, plan.seed, [start] * 3, [], pause_s=0.5, longest_s=3 * lease_s), plan, lease_s, tell)
+    tell(f"{check_occurrences(site, 'default/tick-0', SECOND)} occurrences, none missed without a record")
+
+
+@pytest.fixture
+def proxy(durable_postgres: Server) -> Iterator[Proxy]:
+    with Proxy(durable_postgres.url) as made:
+        yield made
 
 
 def test_a_cluster_on_postgres(
-    durable_postgres: Server,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    request: pytest.FixtureRequest,
-    tell: Tell,
+    durable_postgres: Server, proxy: Proxy, make_site: MakeSite, request: pytest.FixtureRequest, tell: Tell
 ) -> None:
-    """Nodes and workers behind a proxy, on a server that crashes and restarts."""
-    plan = Plan(request, 60.0)
-    with Proxy(durable_postgres.url) as proxy:
-        site = Site(tmp_path, Schema(durable_postgres.url, proxy.url))
-        monkeypatch.setenv("FAULTS_LOG", str(site.log))
-
-        def hold(seconds: float) -> None:
-            proxy.hold()
-            time.sleep(seconds)
-            proxy.release()
-
-        shared: dict[str, Callable[[float], object]] = {
-            "cut": lambda _: proxy.cut(),
-            "hold": hold,
-            "restart": lambda _: durable_postgres.restart("fast"),
-            "crash": lambda _: durable_postgres.restart("immediate"),
-        }
-        worker = partial(site.worker, lease_s=LEASE_S, slots=20, grace_s=0.2, schedules=SCHEDULES)
-        try:
-            starts = [worker] * WORKERS + [partial(_node, site)] * NODES
-            _soak(site, Soak(site, plan.seed, starts, shared), plan, tell)
-            fired = sum(check_every_second(site, f"default/tick-{n}") for n in range(SCHEDULES))
-            tell(f"{SCHEDULES} schedules, {fired} occurrences, none missed without a record")
-        finally:
-            site.close()
-
-
-def _node(site: Site) -> Child:
-    child = site.start("child_node", lease_s=LEASE_S, schedules=SCHEDULES)
-    child.hear("ready")
-    return child
+    """Nodes, and workers with nodes of their own, behind a proxy, on a server that is as durable as it is by default."""
+    plan, lease_s = Plan(request, 60.0), 2.0
+    site, server = make_site(Schema(durable_postgres.url, proxy.url)), durable_postgres
+    common: dict[str, Any] = {"lease_s": lease_s, "schedules": SCHEDULES, "every_s": EVERY_S}
+    starts = [partial(site.start, "child_worker", slots=20, grace_s=0.2, **common)] * WORKERS
+    starts += [partial(site.start, "child_node", **common)] * NODES
+    shared = [
+        Shared("restart", partial(server.stop, "fast"), server.resume),
+        Shared("crash", partial(server.stop, "immediate"), server.resume),
+        Shared("cut", proxy.cut, lambda: None),
+        Shared("hold", proxy.hold, proxy.release),
+    ]
+    _soak(site, Soak(site, plan.seed, starts, shared, pause_s=1.5, longest_s=3 * lease_s), plan, lease_s, tell)
+    fired = sum(check_occurrences(site, f"default/tick-{n}", EVERY_S * SECOND) for n in range(SCHEDULES))
+    tell(f"{SCHEDULES} schedules, {fired} occurrences, none missed without a record")

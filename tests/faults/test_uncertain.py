@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from faults import crash
-from faults.checks import check_effects, check_every_second, check_tables
+from faults.checks import check_effects, check_occurrences, check_tables
 from faults.harness import PATIENCE_S, Site
 from faults.load import Load
 from faults.scene import declare_ticks
+from mainspring.core.timer import SECOND
 from mainspring.errors import StoreUncertainError
 from mainspring.store.contract import Store
 
@@ -64,5 +65,5 @@ async def test_every_third_answer_gets_lost(site: Site, monkeypatch: pytest.Monk
     tally = check_effects(site, acks.read_text().split())
     assert (tally.repeats, tally.unexplained) == (site.value("select sum(failures) from job"), 0)
     assert site.value("select sum(losses) from job") == 0
-    assert all(check_every_second(site, f"default/tick-{number}") >= 1 for number in range(3))
+    assert all(check_occurrences(site, f"default/tick-{number}", SECOND) >= 1 for number in range(3))
     check_tables(site)

@@ -50,7 +50,7 @@ SQLITE = {
             (
                 "store/sqlite/dispatch.py",
                 'tx.execute(Q["assigned_ready"], (bound, tx.partitions, EVERY_BYTE))\n'
-                "        if tx.connection.changes() != len(ids):",
+                "        if tx.connection.changes() != len(jobs):",
                 'tx.execute(Q["assigned_ready"], (bound, tx.partitions, EVERY_BYTE))\n        if False:',
             ),
         ),
@@ -121,6 +121,44 @@ SQLITE = {
             ),
         ),
         "tests/contract/test_attempts.py::test_i6_an_outcome_from_a_session_that_does_not_have_the_job_changes_nothing",
+    ),
+    "a: assign without the lane it expects": Mutation(
+        (("store/sqlite/dispatch.py", '!= ",".join(str(job.lane) for job in jobs)', "is None"),),
+        "tests/contract/test_changes.py"
+        "::test_i13_a_job_that_changed_its_lane_does_not_start_by_what_was_read_in_the_old_one",
+    ),
+    "d: a change does not ask for the attempt": Mutation(
+        (("store/rows.py", "if able and change.attempt in (None, row.attempt):", "if able:"),),
+        "tests/contract/test_changes.py::test_i4_a_change_names_the_attempt_it_was_made_for",
+    ),
+    "d: progress does not ask for the attempt": Mutation(
+        (
+            (
+                SQL,
+                "from job where id = ?1 and attempt = ?2 and state in ('assigned', 'running')",
+                "from job where id = ?1 and ?2 is not null and state in ('assigned', 'running')",
+            ),
+        ),
+        "tests/contract/test_progress.py::test_i4_only_a_live_attempt_is_listened_to",
+    ),
+    "f: a token can be spent twice": Mutation(
+        (
+            (
+                SQL,
+                "where id = ?1 and revoked_at is null and (expires_at is null",
+                "where id = ?1 and (expires_at is null",
+            ),
+        ),
+        "tests/contract/test_keys.py::test_of_many_who_spend_a_token_at_once_one_gets_a_key",
+    ),
+    "f: a template's version does not follow the last one": Mutation(
+        (("store/sqlite/templates.py", "if r.version != last + 1:", "if r.version <= last:"),),
+        "tests/contract/test_templates.py::test_a_version_that_does_not_follow_the_last_one_is_refused",
+    ),
+    "f: an erased tenant leaves its lanes": Mutation(
+        (("store/sqlite/tenants.py", '"erase_lanes", ', ""),),
+        "tests/contract/test_tenants.py"
+        "::test_nothing_is_left_of_an_erased_tenant_and_nothing_of_others_is_touched",
     ),
     "e: no savepoint around an operation of a group": Mutation(
         (

@@ -245,8 +245,7 @@ class _Link:
         async for message in messages:
             commits = _commits(message)
             if self._marks(message):
-                while message[-5:-4] != b"S":  # the whole of it, up to its Sync
-                    message += await anext(messages)
+                message += await _rest(messages)
                 commits = True
             await self._passage()
             order = self._proxy.take_order() if commits else None
@@ -270,10 +269,11 @@ class _Link:
         return kind == b"B" and self._is_idle and self._marking.get(names[1], False)
 
     async def _downward(self) -> None:
-        swallowed = b""
+        swallowed = last = b""
         while data := await self._from_server.read(65536):
-            if _is_whole(data):
-                self._is_idle = data[-1:] == b"I"
+            last = (last + data)[-6:]
+            if _is_whole(last):
+                self._is_idle = last[-1:] == b"I"
             await self._passage()
             if self._swallows:
                 swallowed += data
@@ -300,6 +300,15 @@ async def _messages(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
             yield head + await reader.readexactly(int.from_bytes(head[1:]) - 4)
     except (asyncio.IncompleteReadError, ConnectionError):
         return
+
+
+async def _rest(messages: AsyncIterator[bytes]) -> bytes:
+    """What follows a Bind, up to its Sync."""
+    rest, kind = b"", b""
+    while kind != b"S":
+        message = await anext(messages)
+        rest, kind = rest + message, message[:1]
+    return rest
 
 
 def _commits(message: bytes) -> bool:

@@ -117,6 +117,23 @@ async def test_a_commit_is_cut_before_or_after_it_takes_place(
     assert await count(direct) == committed * (2 if "insert" in word else 1)
 
 
+@pytest.mark.parametrize(("when", "committed"), [("before", 0), ("after", 1)])
+@pytest.mark.parametrize(
+    "last", [b"x", b"S"]
+)  # of the Bind's bytes; a Sync, which ends the whole, has an S at the same place
+async def test_a_statement_that_leaves_its_mark_is_cut_as_a_commit_is(
+    proxy: Proxy, through: Connection, direct: Connection, when: When, committed: int, last: bytes
+) -> None:
+    pid = through.get_server_pid()
+    statement = await through.prepare('insert into proxied select length($1::bytea) /* "mark" (at, id) */')
+    proxy.cut_at_commit(when)
+    with pytest.raises(LOST):
+        await statement.fetch(last)
+    proxy.wait_for_cut()
+    await gone(direct, pid)
+    assert await count(direct) == committed
+
+
 async def test_an_order_is_for_one_commit_of_the_client_library_too(
     proxy: Proxy, through: Connection, direct: Connection
 ) -> None:

@@ -6,7 +6,9 @@ fill them.
 """
 
 import asyncio
+import ipaddress
 import time
+from urllib.parse import urlsplit
 
 from mainspring.access.audit import Actor, AuditLog, actor_of
 from mainspring.access.keys import Caller
@@ -36,6 +38,8 @@ class Door:
         """Say in `ask` who asks and for which tenant; raises where he may not."""
         keyring, operation = ask.parts.keyring, ask.operation.id
         if keyring is None or operation in OPEN:
+            if keyring is None:
+                _check_local(ask)
             ask.caller, ask.actor = None, Actor("anybody", ask.origin)
             ask.tenant = _wanted_tenant(ask) or DEFAULT_TENANT
             return
@@ -51,6 +55,26 @@ class Door:
         limit_requests(ask.parts.rates, caller, time.monotonic())
         if ask.tenant == ALL_TENANTS:
             ask.tenant = None
+
+
+def _check_local(ask: Ask) -> None:
+    """Without keys, whoever runs a program on this machine may ask, and no page in a browser that was made elsewhere: not one that
+    sends forms here, and not one whose name was made to lead here."""
+    host, origin = ask.header("Host") or "", ask.header("Origin")
+    if not _is_local(host):
+        raise ForbiddenError(
+            f"Host: a server without keys answers to localhost and 127.0.0.1 only, not to {host[:100]!a}"
+        )
+    if origin is not None and origin.partition("://")[2] != host:
+        raise ForbiddenError("Origin: a server without keys does not answer pages of other places")
+
+
+def _is_local(host: str) -> bool:
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        return name == "localhost" or ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
 
 
 def bearer(ask: Ask) -> str:

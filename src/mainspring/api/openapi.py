@@ -11,10 +11,10 @@ from typing import Any
 
 from msgspec import json
 
-from mainspring import __version__
 from mainspring.access.roles import INSTANCE, OPEN, PERMISSIONS
 from mainspring.api.operations import Content, Operation
 from mainspring.api.problems import TITLES
+from mainspring.core.version import VERSION
 from mainspring.verbs.documents import Problem
 
 _REFERENCE = "#/components/schemas/{name}"
@@ -47,7 +47,7 @@ def describe(operations: Sequence[Operation]) -> dict[str, Any]:
         paths.setdefault(operation.address, {})[operation.method.lower()] = _operation(operation, schemas)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Mainspring", "version": __version__, "description": _ABOUT},
+        "info": {"title": "Mainspring", "version": VERSION, "description": _ABOUT},
         "tags": [{"name": name} for name in dict.fromkeys(operation.room for operation in operations)],
         "paths": paths,
         "components": {

@@ -52,7 +52,8 @@ def _view(found: Sequence[d.AuditDocument]) -> "Iterable[RenderableType]":
 
 
 def _after(record: d.AuditDocument) -> str:
-    return "" if record.after is None else shortened(bytes(record.after).decode())
+    said = bytes(record.after).decode()
+    return "" if said == "null" else shortened(said)
 
 
 @audit_app.command()

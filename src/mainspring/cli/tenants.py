@@ -1,5 +1,6 @@
 """`mainspring tenants`: who shares a store, how much of it each may use, and removing one with all that is his."""
 
+import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ from mainspring.cli.opening import opened, perform
 from mainspring.cli.options import AsJson, StoreUrl
 from mainspring.cli.output import Output, table, text
 from mainspring.core.job import DEFAULT_TENANT
-from mainspring.core.words import count, stamp
+from mainspring.core.words import clean, count, stamp
 from mainspring.errors import InvalidError, NotFoundError
 from mainspring.verbs import documents as d
 
@@ -153,7 +154,7 @@ def erase(
     It cannot be undone, and the name is not given again.
     """
     if not yes:
-        typer.confirm(f"Erase the tenant {name!r} with everything that belongs to it?", abort=True, err=True)
+        _ask(f"Erase the tenant {name!r} with everything that belongs to it? [y/N] ")
 
     async def work() -> None:
         async with opened(store) as app:
@@ -163,3 +164,10 @@ def erase(
         )
 
     perform(work())
+
+
+def _ask(question: str) -> None:
+    """Go on after a yes only. The question is on stderr, because the answer of a command is on stdout."""
+    print(clean(question, one_line=True), end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise typer.Abort

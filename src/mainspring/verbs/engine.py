@@ -23,7 +23,7 @@ class WorkerDesk(Protocol):
     """What operators may ask of the desk where workers register."""
 
     async def drain(self, session: bytes) -> bool:
-        """Ask a worker to take nothing new, finish and leave; False where it is not at this desk."""
+        """Ask a worker to take nothing new, finish and leave; False where its session is not at this desk."""
 
     async def remove(self, session: bytes) -> bool:
         """End its session at once; False where it is not at this desk."""

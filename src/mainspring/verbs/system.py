@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import AsyncGenerator
 from datetime import datetime
 
-import mainspring
 from mainspring.access.audit import Actor
 from mainspring.core.timer import Micros, from_micros, seconds, to_micros
+from mainspring.core.version import VERSION
 from mainspring.errors import InvalidError
 from mainspring.store.contract import Tally
 from mainspring.verbs import documents as d
@@ -34,7 +34,7 @@ class LocalSystem:
 
     async def version(self) -> d.Version:
         store = type(self._store).__name__.removesuffix("Store").lower()
-        return d.Version(version=mainspring.__version__, protocol=PROTOCOL, store=store)
+        return d.Version(version=VERSION, protocol=PROTOCOL, store=store)
 
     async def statistics(self) -> d.Statistics:
         queues = await LocalQueues(self._engine, self._tenant, self._actor).list()

@@ -9,7 +9,6 @@ from mainspring.core.timer import Micros
 from mainspring.store.contract import Assigned, LimitUse, Pick, Place, Ready, Spec, Stream
 from mainspring.store.limits import LimitState, admitted
 from mainspring.store.postgres.database import Tx
-from mainspring.store.postgres.errors import LostRaceError
 
 _FIRST = (-(1 << 63), bytes(16))
 _AFTER_ALL_BEFORE = bytes(16)  # a place may name no job: then it is before every job of its rank
@@ -70,7 +69,7 @@ async def _assign_carefully(tx: Tx, picks: Sequence[Pick]) -> tuple[list[Assigne
         _answer(pick, book, able, tx.now) if pick.session in open_ else Assigned([], lost=pick.jobs) for pick in picks
     ]
     won = [structs.replace(pick, jobs=answer.won) for pick, answer in zip(picks, answers, strict=True) if answer.won]
-    specs = await _write(tx, won) if won else {}
+    specs = await _write(tx, won)
     await _take_limits(tx, won, book)
     return answers, specs
 
@@ -91,15 +90,16 @@ def _answer(pick: Pick, book: _Book, able: set[tuple[bytes, int, int]], now: Mic
 
 
 async def _write(tx: Tx, picks: Iterable[Pick]) -> dict[bytes, Spec]:
-    """pending -> assigned for all jobs of all picks; from the start again, carefully, if one of them was not pending and ready."""
+    """pending -> assigned for all jobs of all picks. Where one of them is not pending and ready, the statement is refused, and
+    everything is done again, carefully."""
     jobs = sorted((job.job, job.attempt, job.lane, pick.session) for pick in picks for job in pick.jobs)
+    if not jobs:
+        return {}
+    columns = map(list, zip(*jobs, strict=True))
     sessions = sorted({pick.session for pick in picks if pick.jobs})
-    columns = map(list, zip(*jobs, strict=True)) if jobs else ([], [], [], [])
     rows = await tx.fetch_last("assign_jobs", *columns, tx.now, tx.partitions, sessions)
     if rows is None:
         return {}  # they are read again
-    if len(rows) != len(jobs):
-        raise LostRaceError
     return {row[0]: Spec(row[0], row[1], row[2], row[3]) for row in rows}
 
 

@@ -332,7 +332,8 @@ select id from mainspring.session where id = any($1::bytea[]) and ended_at is nu
 
 -- name: assign_jobs
 -- Answers with what workers must know of the jobs. All or nothing: it divides by zero where a job was not moved, its ready row not
--- found, or a session not open. Sessions are locked, so that none ends while jobs are assigned to it.
+-- found, or a session not open; also where no job at all was found, because its mark says that all were assigned. Sessions are
+-- locked, so that none ends while jobs are assigned to it.
 with m as (insert into mainspring.mark (at, id, committed) select $8::int8, $9::bytea, true where $9 is not null),
 open as (select 1 from mainspring.session where id = any($7::bytea[]) and ended_at is null order by id for share),
 found as materialized (
@@ -350,10 +351,11 @@ taken as (
         and r.rank = f.rank and r.job = f.id offset 0) r))
   returning 1),
 noted as (insert into mainspring.live (session, job, attempt) select session, id, attempt + 1 from found)
-select f.id, s.arguments, s.options, f.failures, 1 / (
+select f.id, s.arguments, s.options, f.failures, c.whole
+from (select 1 / (
     (select count(*) from moved) = cardinality($1) and (select count(*) from taken) = cardinality($1)
-    and (select count(*) from open) = cardinality($7))::int
-from found f cross join lateral (select arguments, options from mainspring.spec s where s.job = f.id offset 0) s
+    and (select count(*) from open) = cardinality($7))::int) c (whole)
+left join (found f cross join lateral (select arguments, options from mainspring.spec s where s.job = f.id offset 0) s) on true
 
 -- name: lock_ready
 -- Of these jobs, those that are pending and in `ready`. What somebody else is changing right now counts as lost.
@@ -623,9 +625,12 @@ delete from mainspring.live where ctid = any(array(
   select l.place from unnest($1::uuid[]) u (job) cross join mainspring.session s cross join lateral (
     select ctid as place from mainspring.live l where l.session = s.id and l.job = u.job offset 0) l))
 
+-- name: end_sessions_of
+-- From now on nothing more is assigned to them.
+update mainspring.session set ended_at = $2 where tenant = $1 and ended_at is null
+
 -- name: erase_definitions
--- All that a tenant has beside jobs. A tenant's name has no slash in it. Its sessions end, so that what may still be live in them is
--- rescued.
+-- All that a tenant has beside jobs. A tenant's name has no slash in it. A session in which something is live stays for the rescue.
 with r as (delete from mainspring.limit_rule where name = 'tenant/' || $1::text or starts_with(name, 'queue/' || $1 || '/')),
 b as (
   delete from mainspring.limit_state
@@ -636,7 +641,7 @@ m as (delete from mainspring.missed where starts_with(schedule, $1 || '/')),
 s as (delete from mainspring.schedule where tenant = $1),
 c as (delete from mainspring.claim where tenant = $1),
 l as (delete from mainspring.lane where convert_from(definition, 'UTF8')::json ->> 'tenant' = $1),
-n as (update mainspring.session set ended_at = $2 where tenant = $1 and ended_at is null),
+n as (delete from mainspring.session s where tenant = $1 and (select 1 from mainspring.live l where l.session = s.id limit 1) is null),
 t as (delete from mainspring.template where tenant = $1),
 v as (delete from mainspring.template_version where tenant = $1),
 w as (update mainspring.template set shared_with = array_remove(shared_with, $1) where tenant <> $1 and $1 = any(shared_with)),

@@ -42,7 +42,8 @@ async def erase_tenant(tx: Tx, name: str, limit: int) -> int:
     others = [row[0] for row in await tx.fetch("other_jobs_of", name, limit - len(ended))]
     await _erase_jobs(tx, others)
     if len(ended) + len(others) < limit:
-        await tx.fetch("erase_definitions", name, tx.now)
+        await tx.fetch("end_sessions_of", name, tx.now)
+        await tx.fetch("erase_definitions", name)
         tx.topics |= {"schedule", "queue", "key"}
     tx.topics.add("tenant")
     return len(ended) + len(others)

@@ -1,0 +1,1 @@
+"""The HTTP API: a real server and a real client."""
