@@ -3,10 +3,10 @@
 Nothing runs there by itself: tests end jobs by hand, through the `scene` of the store behind the verbs.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from msgspec import json
+from msgspec import UNSET, json
 
 from contract.backends import Fresh
 from contract.scene import START, JumpingClock, Scene
@@ -29,19 +29,27 @@ KINDS = {"send": JobOptions(queue="mail", tags=("post",)), "count": JobOptions()
 class Place:
     """`verbs`: as an administrator of all tenants. `local`: the same over the store itself, to compare with."""
 
-    def __init__(self, scene: Scene, engine: Engine, verbs: Callable[[str | None], Verbs], key: str | None) -> None:
+    def __init__(self, scene: Scene, engine: Engine, remote: Remote | None = None) -> None:
         self.scene = scene
         self.engine = engine
-        self.key = key
-        self._verbs = verbs
+        self._remote = remote
 
     def verbs(self, tenant: str | None = "default") -> Verbs:
-        return self._verbs(tenant)
+        return self.local(tenant) if self._remote is None else self._remote.verbs(tenant)
+
+    @property
+    def remote(self) -> Remote:
+        assert self._remote is not None
+        return self._remote
 
     def local(self, tenant: str | None = "default") -> Verbs:
         return self.engine.verbs(tenant, ROOT)
 
     async def submit(self, kind: str = "send", tenant: str = "default", **options: object) -> str:
+        """Straight into the store, so that every place has the same."""
+        queue = KINDS[kind].queue
+        if queue is not UNSET:
+            options.setdefault("queue", queue)
         (job,) = await self.scene.submit(kind=kind, tenant=tenant, **options)
         return format_id(job)
 
@@ -75,7 +83,7 @@ async def opened(fresh: Fresh, name: str) -> AsyncIterator[Place]:
 @asynccontextmanager
 async def _over(scene: Scene, store: Store) -> AsyncIterator[Place]:
     engine = Engine(store)
-    yield Place(scene, engine, lambda tenant: engine.verbs(tenant, ROOT), None)
+    yield Place(scene, engine)
     engine.close()
 
 
@@ -87,7 +95,7 @@ async def _at_server(scene: Scene, store: Store) -> AsyncIterator[Place]:
     await serving.start(engine, node)
     remote = Remote(Transport(serving.address, serving.first_key, retry_for_s=1.0))
     try:
-        yield Place(scene, engine, remote.verbs, serving.first_key)
+        yield Place(scene, engine, remote)
     finally:
         await remote.close()
         await serving.stop()
