@@ -5,6 +5,7 @@ Nothing runs there by itself: tests end jobs by hand, through the `scene` of the
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from msgspec import UNSET, json
 
@@ -45,7 +46,7 @@ class Place:
     def local(self, tenant: str | None = "default") -> Verbs:
         return self.engine.verbs(tenant, ROOT)
 
-    async def submit(self, kind: str = "send", tenant: str = "default", **options: object) -> str:
+    async def submit(self, kind: str = "send", tenant: str = "default", **options: Any) -> str:
         """Straight into the store, so that every place has the same."""
         queue = KINDS[kind].queue
         if queue is not UNSET:

@@ -11,13 +11,13 @@ from mainspring.client.events import listen_to_job
 from mainspring.client.waiting import RemoteWaiter, ask_for_ends
 from mainspring.core.draft import Draft
 from mainspring.core.jsontext import encode_object
-from mainspring.core.options import check_name
+from mainspring.core.options import check_name, whole_number
 from mainspring.core.options_json import read_options
 from mainspring.core.partition import format_id, parse_id
 from mainspring.errors import InvalidError, NotFoundError
 from mainspring.store.contract import Inserted
 from mainspring.verbs import documents as d
-from mainspring.verbs.queries import parse_ids
+from mainspring.verbs.queries import filter_of, parse_ids
 
 MAX_PAGE = 1000
 
@@ -36,8 +36,10 @@ class RemoteJobs:
         return Draft(check_name("kind", request.kind), arguments, read_options(request.options))
 
     async def list(self, which: d.JobQuery, *, after: str | None = None, limit: int = 100) -> d.JobsPage:
+        whole_number("limit", limit, 1, MAX_PAGE)
         if which.ids is not None:
             return await self._named(which, after)
+        filter_of(which, self._asker.tenant)  # refused here in the words that a store has for it
         chosen = {name: value for name, value in asdict(which).items() if value is not None}
         return await self._asker.get(path("jobs"), d.JobsPage, **chosen, after=after, limit=limit)
 
