@@ -1,23 +1,45 @@
-"""Each test that asks for a place runs over SQLite, over PostgreSQL, and over HTTP to a server on SQLite."""
+"""Verbs over real stores, under a clock that stands still: `site` is one of them, once per backend."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from contract.backends import BACKENDS
-from verbs.places import Place, opened
+from contract.backends import BACKENDS, Backend, Fresh
+from contract.scene import START, JumpingClock
+from verbs.site import Site
 
-PLACES = {"sqlite": "sqlite", "postgres": "postgres", "http": "sqlite"}
+
+@pytest.fixture(scope="session", params=["sqlite", "postgres"])
+def fresh(request: pytest.FixtureRequest) -> Fresh:
+    return BACKENDS[request.param](request)
 
 
-@pytest.fixture(params=PLACES)
-async def place(request: pytest.FixtureRequest) -> AsyncIterator[Place]:
-    async with opened(BACKENDS[PLACES[request.param]](request), "http" if request.param == "http" else "store") as made:
+@pytest.fixture
+def backend(fresh: Fresh) -> Iterator[Backend]:
+    with fresh() as made:
         yield made
 
 
 @pytest.fixture
-async def server(request: pytest.FixtureRequest) -> AsyncIterator[Place]:
-    """The one over HTTP only: for tests that compare it with the store behind it."""
-    async with opened(BACKENDS["sqlite"](request), "http") as made:
+async def site(backend: Backend) -> AsyncIterator[Site]:
+    clock = JumpingClock(START)
+    store = await backend.open(clock)
+    made = Site(backend, store, clock)
+    await made.declare()
+    yield made
+    made.engine.close()
+    made.check()
+    await store.close()
+
+
+@pytest.fixture
+async def on_sqlite(request: pytest.FixtureRequest) -> AsyncIterator[Site]:
+    """For what does not depend on the store."""
+    with BACKENDS["sqlite"](request)() as backend:
+        clock = JumpingClock(START)
+        store = await backend.open(clock)
+        made = Site(backend, store, clock)
+        await made.declare()
         yield made
+        made.engine.close()
+        await store.close()

@@ -1,280 +1,306 @@
-"""Jobs, wherever the verbs are spoken."""
+"""Jobs: read, listed page by page, steered one by one and many at once, copied, explained; I16."""
 
 import asyncio
-from contextlib import aclosing
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from msgspec import json
 
-from contract.scene import START
-from mainspring.core.draft import Draft
-from mainspring.core.options import NO_OPTIONS, parse_options
-from mainspring.core.partition import format_id
+from contract.scene import FAILURE
+from mainspring.core.partition import parse_id
 from mainspring.core.timer import from_micros
 from mainspring.errors import ConflictError, InvalidError, NotFoundError
 from mainspring.verbs import documents as d
-from verbs.places import Place
-
-NOBODY = "00000000-0001-7002-8000-000000000003"
-NOW = from_micros(START)
+from mainspring.wire import Progress
+from verbs.site import NOBODY, Site
 
 
-async def test_submit_answers_each_draft(place: Place) -> None:
-    keyed = parse_options(key="k")
-    drafts = [Draft("send", b'{"to":"a"}', NO_OPTIONS), Draft("send", b'{"to":"b"}', keyed)]
-    first = await place.verbs().jobs.submit(drafts)
-    again = await place.verbs().jobs.submit([*drafts[1:], Draft("send", b'{"to":"c"}', keyed)])
-    assert [answer.existed for answer in first] == [False, False]
-    assert (again[0].id, again[0].existed, again[1].conflict) == (first[1].id, True, True)
-    document = await place.verbs().jobs.read(format_id(first[0].id))
-    assert json.decode(document.arguments) == {"to": "a"}
-    assert await place.verbs().jobs.submit([]) == []
+async def test_a_job_is_shown_with_result_errors_and_progress(site: Site) -> None:
+    jobs = site.verbs().jobs
+    done, failed, running = [await site.send() for _ in range(3)]
+    await site.end(parse_id(done), result=b'{"x":1}')
+    await site.end(parse_id(failed), "failed", failure=FAILURE, reason="error", counts="failure")
+    session = await site.session()
+    await site.assign(session)
+    await site.store.mark_running([(parse_id(running), 1)], [Progress(parse_id(running), 1, 40.0, "half")])
+    shown = await jobs.read(done)
+    assert (shown.state, bytes(shown.result), shown.errors) == ("completed", b'{"x":1}', [])
+    (error,) = (await jobs.read(failed)).errors
+    assert (error.attempt, error.type, error.traceback) == (1, FAILURE.type, FAILURE.traceback)
+    said = (await jobs.read(running)).progress
+    assert said is not None
+    assert (said.percent, said.message, said.at) == (40.0, "half", from_micros(site.clock.now()))
 
 
-async def test_options_arrive_as_they_were_said(place: Place) -> None:
-    said = parse_options(
-        queue="q/with slash",
-        client="c",
-        priority=9,
-        complexity=2,
-        retries=7,
-        backoff="3s",
-        timeout="5s",
-        at=NOW + timedelta(hours=1),
-        deadline=NOW + timedelta(hours=3),
-        start_by="2h",
-        key="a key",
-        limit_key="l",
-        tags=["x", "y"],
-        labels=["gpu"],
-        cpu=0.5,
-        memory_mb=100,
-    )
-    (made,) = await place.verbs().jobs.submit([Draft("count", b"{}", said)])
-    job = await place.verbs().jobs.read(format_id(made.id))
-    assert (job.queue, job.client, job.priority, job.complexity, job.retries) == ("q/with slash", "c", 9, 2, 7)
-    assert (job.backoff_s, job.timeout_s, job.due_at, job.deadline_at) == (
-        3.0,
-        5.0,
-        NOW + timedelta(hours=1),
-        NOW + timedelta(hours=3),
-    )
-    assert (job.start_by, job.key, job.limit_key) == (NOW + timedelta(hours=2), "a key", "l")
-    assert (job.tags, job.labels) == (("x", "y"), ("gpu",))
-    assert (job.resources.cpu, job.resources.memory_mb) == (0.5, 100)
+async def test_pages_meet_without_gap_or_repeat_while_jobs_come_go_and_run_again(site: Site) -> None:
+    jobs = site.verbs().jobs
+    ids = []
+    for _ in range(7):
+        ids.append(await site.send())
+        await jobs.cancel(ids[-1])
+        site.clock.advance(1)
+    which = d.JobQuery(state="cancelled")
+    page = await jobs.list(which, limit=3)
+    seen = [job.id for job in page.jobs]
+    await jobs.retry(seen[-1], d.JobChange())  # the last of the page leaves its place
+    await jobs.cancel(await site.send())  # and a newer one comes
+    while page.next is not None:
+        page = await jobs.list(which, after=page.next, limit=3)
+        seen += [job.id for job in page.jobs]
+    assert seen == ids[::-1]
 
 
-async def test_a_draft_without_code_has_the_kinds_defaults(place: Place) -> None:
-    verbs = place.verbs()
-    draft = await verbs.jobs.draft(d.SubmitRequest(kind="send", arguments={"to": "ü"}, options={"delay": "10m"}))
-    (made,) = await verbs.jobs.submit([draft])
-    job = await verbs.jobs.read(format_id(made.id))
-    assert (job.queue, job.tags, job.due_at) == ("mail", ("post",), NOW + timedelta(minutes=10))
-    assert json.decode(job.arguments) == {"to": "ü"}
+async def test_a_page_that_ends_with_the_last_job_says_so(on_sqlite: Site) -> None:
+    for _ in range(4):
+        await on_sqlite.send()
+    jobs = on_sqlite.verbs().jobs
+    page = await jobs.list(d.JobQuery(), limit=2)
+    assert page.next is not None
+    assert (await jobs.list(d.JobQuery(), after=page.next, limit=2)).next is None
 
 
-async def _hand_in(place: Place, **request: object) -> None:
-    """Refused when it is checked, or when it is submitted: a server knows the kinds, its client does not."""
-    verbs = place.verbs()
-    await verbs.jobs.submit([await verbs.jobs.draft(d.SubmitRequest(**request))])  # type: ignore[arg-type]
-
-
-async def test_what_cannot_be_submitted(place: Place) -> None:
-    with pytest.raises(NotFoundError, match="'sned'; it knows count, send"):
-        await _hand_in(place, kind="sned")
-    with pytest.raises(InvalidError) as caught:
-        await _hand_in(place, kind="send", options={"priority": 11})
-    assert caught.value.field == "priority"
-    with pytest.raises(InvalidError) as caught:
-        await _hand_in(place, kind="send", options={"tenant": "other"})
-    assert caught.value.field == "tenant"
-    assert (await place.verbs().jobs.list(d.JobQuery())).jobs == []
-
-
-async def test_listing_pages_and_filters(place: Place) -> None:
-    jobs = [await place.submit() for _ in range(5)]
-    other = await place.submit("count", queue="q", tags=["urgent"])
-    await place.submit("send", tenant="acme")
-    verbs = place.verbs()
-
-    async def found(**which: str) -> list[str]:
-        return [job.id for job in (await verbs.jobs.list(d.JobQuery(**which))).jobs]  # type: ignore[arg-type]
-
-    assert set(await found(kind="send")) == set(jobs)
-    assert await found(queue="q") == await found(tag="urgent") == await found(kind="count") == [other]
-    assert await found(state="completed") == await found(schedule="none") == []
-    pages: list[str] = []
-    after: str | None = None
-    while True:
-        page = await verbs.jobs.list(d.JobQuery(kind="send"), after=after, limit=2)
-        pages += [job.id for job in page.jobs]
-        after = page.next
-        if after is None:
-            break
-    assert pages == sorted(jobs, reverse=True)
-    named = await verbs.jobs.list(d.JobQuery(ids=[other, NOBODY]))
-    assert [job.id for job in named.jobs] == [other]
-
-
-async def test_what_cannot_be_listed(place: Place) -> None:
-    verbs = place.verbs()
-    with pytest.raises(InvalidError, match="state"):
-        await verbs.jobs.list(d.JobQuery(state="done"))
-    with pytest.raises(InvalidError, match="limit"):
-        await verbs.jobs.list(d.JobQuery(), limit=0)
+async def test_a_cursor_that_was_changed_or_is_another_listings_is_refused(on_sqlite: Site) -> None:
+    for _ in range(3):
+        await on_sqlite.send()
+    jobs = on_sqlite.verbs().jobs
+    cursor = (await jobs.list(d.JobQuery(), limit=1)).next
+    assert cursor is not None
+    flipped = [cursor[:n] + ("A" if c != "A" else "B") + cursor[n + 1 :] for n, c in enumerate(cursor)]
+    for bad in (*flipped, cursor[:-1], cursor + "A", "", "é", "x" * 10_000):
+        with pytest.raises(InvalidError) as caught:
+            await jobs.list(d.JobQuery(), after=bad)
+        assert caught.value.field == "after"
     with pytest.raises(InvalidError, match="after"):
-        await verbs.jobs.list(d.JobQuery(), after="nonsense")
+        await jobs.list(d.JobQuery(queue="mail"), after=cursor)
 
 
-async def test_reading_a_job_that_failed_and_one_that_was_done(place: Place) -> None:
-    good, bad = await place.submit(), await place.submit()
-    await place.complete(good, b'{"n": [1, null]}')
-    await place.fail(bad)
-    verbs = place.verbs()
-    done = await verbs.jobs.read(good)
-    assert (done.state, json.decode(done.result), done.errors) == ("completed", {"n": [1, None]}, [])
-    failed = await verbs.jobs.read(bad)
-    assert (failed.state, failed.reason, bytes(failed.result)) == ("failed", "error", b"null")
-    assert [(error.attempt, error.type, error.message) for error in failed.errors] == [(1, "ValueError", "no")]
-    for job in (NOBODY, await place.submit(tenant="acme")):
-        with pytest.raises(NotFoundError, match=job):
-            await verbs.jobs.read(job)
-    with pytest.raises(InvalidError, match="not a job id") as caught:
-        await verbs.jobs.read("nonsense")
-    assert caught.value.field == "id"
-
-
-async def test_waiting(place: Place) -> None:
-    first, second = await place.submit(), await place.submit()
-    waiting = [asyncio.create_task(place.verbs().jobs.wait(job)) for job in (first, second, first)]
-    await asyncio.sleep(0)
-    await place.complete(first, b"1")
-    await place.fail(second)
-    ended = await asyncio.gather(*waiting)
-    assert [(end.id, end.kind, end.state) for end in ended] == [
-        (first, "send", "completed"),
-        (second, "send", "failed"),
-        (first, "send", "completed"),
-    ]
-    assert bytes(ended[0].result) == b"1"
-    assert ended[1].error is not None
-    assert (ended[1].error.type, ended[1].error.reason) == ("ValueError", "error")
-    for job in (NOBODY, await place.submit(tenant="acme")):
-        with pytest.raises(NotFoundError, match=job):
-            await place.verbs().jobs.wait(job)
-
-
-async def test_waiting_for_any(place: Place) -> None:
-    first, second = await place.submit(), await place.submit()
-    verbs = place.verbs()
-    none = await verbs.jobs.wait_any(d.WaitRequest(ids=[first, second], timeout_s=0.01))
-    assert (none.ended, none.unknown) == ([], [])
-    await place.complete(second)
-    some = await verbs.jobs.wait_any(d.WaitRequest(ids=[first, second, NOBODY], timeout_s=10))
-    assert [end.id for end in some.ended] == [second]
-    unknown = await verbs.jobs.wait_any(d.WaitRequest(ids=[first, NOBODY], timeout_s=10))
-    assert (unknown.ended, unknown.unknown) == ([], [NOBODY])
+async def test_jobs_by_their_ids(on_sqlite: Site) -> None:
+    jobs = on_sqlite.verbs().jobs
+    ids = [await on_sqlite.send() for _ in range(2)]
+    page = await jobs.list(d.JobQuery(ids=[ids[1], NOBODY, ids[0]]))
+    assert [job.id for job in page.jobs] == ids[::-1]
     with pytest.raises(InvalidError, match="ids"):
-        await verbs.jobs.wait_any(d.WaitRequest(ids=[]))
+        await jobs.list(d.JobQuery(ids=ids, queue="mail"))
+    with pytest.raises(InvalidError, match="id"):
+        await jobs.list(d.JobQuery(ids=["x"]))
 
 
-async def test_explaining(place: Place) -> None:
-    job = await place.submit(delay="1h")
-    told = await place.verbs().jobs.explain(job)
-    assert (told.id, told.kind, told.state) == (job, "send", "pending")
-    assert told.causes
-    with pytest.raises(NotFoundError, match=NOBODY):
-        await place.verbs().jobs.explain(NOBODY)
+@pytest.mark.parametrize("bad", [d.JobQuery(state="done"), d.JobQuery(state="")])
+async def test_a_state_that_is_none(on_sqlite: Site, bad: d.JobQuery) -> None:
+    with pytest.raises(InvalidError, match="state"):
+        await on_sqlite.verbs().jobs.list(bad)
 
 
-async def test_changing_a_job_that_waits(place: Place) -> None:
-    job = await place.submit(delay="1h")
-    verbs = place.verbs()
-    changed = await verbs.jobs.update(job, d.JobChange(priority=9, arguments={"to": "c"}, at=NOW + timedelta(days=1)))
-    assert (changed.priority, json.decode(changed.arguments)) == (9, {"to": "c"})
-    assert changed.due_at == NOW + timedelta(days=1)
-    again = await verbs.jobs.update(job, d.JobChange(delay="2h", cpu=1.5))
-    assert (again.priority, again.due_at, again.resources.cpu) == (9, NOW + timedelta(hours=2), 1.5)
-    with pytest.raises(InvalidError, match="priority"):
-        await verbs.jobs.update(job, d.JobChange(priority=0))
-    assert await verbs.jobs.cancel(job) == "cancelled"
-    with pytest.raises(ConflictError, match="is cancelled"):
-        await verbs.jobs.update(job, d.JobChange(priority=1))
-
-
-async def test_cancelling(place: Place) -> None:
-    waiting, running = await place.submit(delay="1h"), await place.submit()
-    await place.scene.assign(await place.scene.session())
-    verbs = place.verbs()
-    assert [await verbs.jobs.cancel(job) for job in (waiting, running, waiting)] == ["cancelled", "requested", "ended"]
-    assert (await verbs.jobs.read(running)).cancel_requested
-    with pytest.raises(NotFoundError):
-        await verbs.jobs.cancel(NOBODY)
-
-
-async def test_running_a_job_again(place: Place) -> None:
-    job = await place.submit()
-    await place.fail(job)
-    again = await place.verbs().jobs.retry(job, d.JobChange(priority=8))
-    assert (again.state, again.failures, again.priority) == ("pending", 0, 8)
-    with pytest.raises(ConflictError, match="only failed and cancelled"):
-        await place.verbs().jobs.retry(job, d.JobChange())
-
-
-async def test_cloning(place: Place) -> None:
-    (made,) = await place.verbs().jobs.submit([Draft("send", b'{"to":"a","n":1}', parse_options(key="k", priority=7))])
-    variations = [d.Variation(), d.Variation(arguments={"to": "b"}, options={"delay": "1h"})]
-    first, second = await place.verbs().jobs.clone(format_id(made.id), variations)
-    plain, varied = [await place.verbs().jobs.read(one.id) for one in (first, second)]
-    assert (plain.priority, plain.key, json.decode(plain.arguments)) == (7, None, {"to": "a", "n": 1})
-    assert (varied.due_at, json.decode(varied.arguments)) == (NOW + timedelta(hours=1), {"to": "b", "n": 1})
-    with pytest.raises(InvalidError, match="variations"):
-        await place.verbs().jobs.clone(first.id, [])
-
-
-async def test_many_at_once(place: Place) -> None:
-    jobs = {await place.submit(delay="1h") for _ in range(3)}
-    await place.submit("count", delay="1h")
-    verbs = place.verbs()
-    which = d.JobQuery(kind="send")
-    dry = await verbs.jobs.bulk(d.BulkRequest(action="cancel", filter=which, dry_run=True))
-    assert (dry.matched, dry.changed, dry.more) == (3, 0, False)
-    some = await verbs.jobs.bulk(d.BulkRequest(action="reprioritise", filter=which, priority=2, limit=2))
-    assert (some.matched, some.changed, some.more) == (2, 2, True)
-    done = await verbs.jobs.bulk(d.BulkRequest(action="cancel", filter=d.JobQuery(ids=[*jobs, NOBODY])))
-    assert (done.matched, done.changed) == (3, 3)
-    assert {item.id for item in done.jobs if item.done} == jobs
-    assert [item.state for item in done.jobs if item.id == NOBODY] == [None]
-    with pytest.raises(InvalidError, match="priority"):
-        await verbs.jobs.bulk(d.BulkRequest(action="cancel", filter=which, priority=2))
-
-
-async def test_following_a_job(place: Place) -> None:
-    job = await place.submit()
-    async with aclosing(place.verbs().jobs.events(job)) as events:  # type: ignore[type-var]
-        first = await anext(events)
-        assert (first.id, first.state) == (job, "pending")
-        await place.complete(job)
-        rest = [event async for event in events]
-    assert (rest[-1].event, rest[-1].state) == ("ended", "completed")
-    with pytest.raises(NotFoundError):
-        await anext(place.verbs().jobs.events(NOBODY))
-
-
-async def test_tenants_do_not_see_each_other(place: Place) -> None:
-    theirs = await place.submit(tenant="acme", delay="1h")
-    verbs = place.verbs()
-    assert (await verbs.jobs.list(d.JobQuery())).jobs == []
-    for call in (
-        verbs.jobs.explain(theirs),
-        verbs.jobs.cancel(theirs),
-        verbs.jobs.update(theirs, d.JobChange(priority=1)),
-        verbs.jobs.retry(theirs, d.JobChange()),
-        verbs.jobs.clone(theirs, [d.Variation()]),
+async def test_i16_another_tenants_job_does_not_exist(site: Site) -> None:
+    mine, theirs = await site.send(), await site.send(tenant="other")
+    verbs = site.verbs()
+    jobs = verbs.jobs
+    for ask in (
+        jobs.read(theirs),
+        jobs.wait(theirs),
+        jobs.explain(theirs),
+        jobs.cancel(theirs),
+        jobs.update(theirs, d.JobChange(priority=1)),
+        jobs.retry(theirs, d.JobChange()),
+        jobs.clone(theirs, [d.Variation()]),
+        anext(jobs.events(theirs)),
     ):
         with pytest.raises(NotFoundError, match=theirs):
-            await call
-    assert (await place.verbs("acme").jobs.read(theirs)).tenant == "acme"
-    none = await verbs.jobs.bulk(d.BulkRequest(action="cancel", filter=d.JobQuery(ids=[theirs])))
-    assert none.changed == 0
+            await ask
+    assert [job.id for job in (await jobs.list(d.JobQuery())).jobs] == [mine]
+    assert (await jobs.list(d.JobQuery(ids=[theirs]))).jobs == []
+    answer = await jobs.bulk(d.BulkRequest(action="cancel", filter=d.JobQuery(ids=[theirs, mine])))
+    assert [(item.id, item.done) for item in answer.jobs] == [(theirs, False), (mine, True)]
+    assert (await jobs.wait_any(d.WaitRequest(ids=[theirs]))).unknown == [theirs]
+    assert (await site.verbs("other").jobs.read(theirs)).state == "pending"
+
+
+async def test_i16_waiting_for_another_tenants_job_ends_before_the_job_does(site: Site) -> None:
+    """Also where the two fall together: whoever waits is told nothing of it."""
+    mine, theirs = await site.send(), await site.send(tenant="other")
+    answer = await site.verbs().jobs.wait_any(d.WaitRequest(ids=[mine, theirs]))
+    assert (answer.ended, answer.unknown) == ([], [theirs])
+    await site.end(parse_id(theirs))
+    with pytest.raises(NotFoundError):
+        await site.verbs().jobs.wait(theirs)
+    assert (await site.verbs("other").jobs.wait(theirs)).state == "completed"
+
+
+async def test_the_first_of_many_to_end_is_told(site: Site) -> None:
+    jobs = site.verbs().jobs
+    ids = [await site.send() for _ in range(3)]
+    waiting = asyncio.create_task(jobs.wait_any(d.WaitRequest(ids=ids)))
+    await asyncio.sleep(0)
+    await site.end(parse_id(ids[1]), result=b"7")
+    async with asyncio.timeout(10):
+        (ended,) = (await waiting).ended
+    assert (ended.id, ended.kind, bytes(ended.result)) == (ids[1], "send", b"7")
+    assert (await jobs.wait_any(d.WaitRequest(ids=[ids[0]], timeout_s=0.01))).ended == []
+    for bad in (d.WaitRequest(ids=[]), d.WaitRequest(ids=ids * 400), d.WaitRequest(ids=ids, timeout_s=-1)):
+        with pytest.raises(InvalidError):
+            await jobs.wait_any(bad)
+
+
+async def test_a_waiting_job_is_changed_and_that_is_recorded(site: Site) -> None:
+    jobs = site.verbs().jobs
+    job = await site.send(delay="1h")
+    change = d.JobChange(arguments={"to": "b"}, delay=0, priority=10, cpu=2, memory_mb=100)
+    after = await jobs.update(job, change)
+    assert (bytes(after.arguments), after.priority, after.band) == (b'{"to":"b"}', 10, "high")
+    assert (after.resources.cpu, after.resources.memory_mb, after.resources.gpu) == (2.0, 100, 0)
+    assert after.due_at == from_micros(site.clock.now())
+    assert [ready.job for ready in await site.ready()] == [parse_id(job)]
+    (entry,) = await site.store.list_audit("default", after=0, limit=10)
+    content = json.decode(entry.content or b"")
+    assert (content["action"], content["target"]) == ("update_job", job)
+    assert content["before"]["priority"] == 5
+    assert content["after"]["priority"] == 10
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (d.JobChange(), "change"),
+        (d.JobChange(priority=11), "priority"),
+        (d.JobChange(at=from_micros(0) - timedelta(days=1)), "at"),
+        (d.JobChange(delay="soon"), "delay"),
+        (d.JobChange(delay=1, at=from_micros(0)), "delay"),
+        (d.JobChange(cpu=0), "cpu"),
+        (d.JobChange(arguments={"a": float("nan")}), "arguments"),
+    ],
+)
+async def test_a_change_that_makes_no_sense(on_sqlite: Site, change: d.JobChange, field: str) -> None:
+    job = await on_sqlite.send()
+    with pytest.raises(InvalidError) as caught:
+        await on_sqlite.verbs().jobs.update(job, change)
+    assert caught.value.field == field
+    assert await on_sqlite.audited() == []
+
+
+async def test_a_job_that_began_meanwhile_is_not_changed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = parse_id(await site.send())
+    change_jobs, session = site.store.change_jobs, await site.session()
+
+    async def begin_first(changes: Any) -> Any:
+        await site.assign(session, [job])
+        await site.settle(session, job, 1, "pending")
+        return await change_jobs(changes)
+
+    monkeypatch.setattr(site.store, "change_jobs", begin_first)
+    with pytest.raises(ConflictError):
+        await site.verbs().jobs.update(
+            str((await site.verbs().jobs.list(d.JobQuery())).jobs[0].id), d.JobChange(priority=9)
+        )
+    assert (await site.record(job)).priority == 5
+
+
+async def test_cancel_and_retry(site: Site) -> None:
+    jobs = site.verbs().jobs
+    job = await site.send()
+    with pytest.raises(ConflictError, match="only failed and cancelled"):
+        await jobs.retry(job, d.JobChange())
+    assert [await jobs.cancel(job), await jobs.cancel(job)] == ["cancelled", "ended"]
+    with pytest.raises(ConflictError, match="is cancelled: only pending"):
+        await jobs.update(job, d.JobChange(priority=1))
+    again = await jobs.retry(job, d.JobChange(delay="1m", arguments={"n": 2}))
+    assert (again.state, bytes(again.arguments)) == ("pending", b'{"n":2}')
+    assert (again.due_at - from_micros(site.clock.now())).total_seconds() == 60
+    assert await site.audited() == [("cancel_job", job), ("retry_job", job)]
+
+
+async def test_clones_differ_as_they_are_told_to(site: Site) -> None:
+    jobs = site.verbs().jobs
+    first = await jobs.draft(
+        d.SubmitRequest(
+            kind="send",
+            arguments={"to": "a", "n": 1},
+            options={
+                "key": "k",
+                "priority": 8,
+                "deadline": "1h",
+                "labels": ["x"],
+                "cpu": 1,
+                "at": "2040-01-01T00:00:00Z",
+            },
+        )
+    )
+    (made,) = await jobs.submit([first])
+    job = (await jobs.list(d.JobQuery())).jobs[0].id
+    site.clock.advance(60)
+    variations = [d.Variation(), d.Variation(arguments={"n": 2}, options={"priority": 1, "delay": "5m"})]
+    same, other = [await jobs.read(one.id) for one in await jobs.clone(job, variations)]
+    assert (bytes(same.arguments), same.priority, same.key, same.labels) == (b'{"to":"a","n":1}', 8, None, ("x",))
+    assert same.due_at == from_micros(site.clock.now())
+    assert same.deadline_at == from_micros(site.clock.now()) + timedelta(hours=1)
+    assert (bytes(other.arguments), other.priority) == (b'{"to":"a","n":2}', 1)
+    assert (other.due_at - other.created_at).total_seconds() == 300
+    assert not made.existed
+    for bad in ([], [d.Variation()] * 1001, [d.Variation(options={"tenant": "b"})]):
+        with pytest.raises(InvalidError):
+            await jobs.clone(job, bad)
+
+
+async def test_bulk_does_one_thing_to_all_that_fit(site: Site) -> None:
+    jobs = site.verbs().jobs
+    mail = [await site.send() for _ in range(3)]
+    other = await site.send(queue="other")
+    ended = await site.send()
+    await jobs.cancel(ended)
+    tried = await jobs.bulk(d.BulkRequest(action="cancel", filter=d.JobQuery(queue="mail"), dry_run=True))
+    assert (tried.matched, tried.changed, tried.more) == (3, 0, False)
+    some = await jobs.bulk(d.BulkRequest(action="cancel", filter=d.JobQuery(queue="mail"), limit=2))
+    assert (some.matched, some.changed, some.more) == (2, 2, True)
+    rest = await jobs.bulk(d.BulkRequest(action="cancel", filter=d.JobQuery(queue="mail")))
+    assert (rest.matched, rest.more) == (1, False)
+    moved = await jobs.bulk(d.BulkRequest(action="reprioritise", filter=d.JobQuery(queue="other"), priority=9))
+    assert [(item.id, item.done, item.state) for item in moved.jobs] == [(other, True, "pending")]
+    again = await jobs.bulk(d.BulkRequest(action="retry", filter=d.JobQuery(kind="send")))
+    assert again.changed == 4
+    assert {job.id for job in (await jobs.list(d.JobQuery(state="pending"))).jobs} == {*mail, other, ended}
+    named = [action for action, _ in await site.audited()]
+    assert named == ["cancel_job", *["bulk_jobs"] * 4]
+
+
+async def test_bulk_by_ids_says_what_became_of_each(site: Site) -> None:
+    jobs = site.verbs().jobs
+    waiting, done = await site.send(), await site.send()
+    await site.end(parse_id(done))
+    answer = await jobs.bulk(d.BulkRequest(action="retry", filter=d.JobQuery(ids=[done, NOBODY, waiting])))
+    assert [(item.id, item.done, item.state) for item in answer.jobs] == [
+        (done, False, "completed"),
+        (NOBODY, False, None),
+        (waiting, False, "pending"),
+    ]
+    assert (answer.matched, answer.changed) == (2, 0)
+    assert await site.audited() == []
+
+
+@pytest.mark.parametrize(
+    ("request_", "field"),
+    [
+        (d.BulkRequest(action="cancel", filter=d.JobQuery()), "filter"),
+        (d.BulkRequest(action="cancel", filter=d.JobQuery(queue="q"), priority=1), "priority"),
+        (d.BulkRequest(action="reprioritise", filter=d.JobQuery(queue="q")), "priority"),
+        (d.BulkRequest(action="retry", filter=d.JobQuery(queue="q"), limit=0), "limit"),
+        (d.BulkRequest(action="retry", filter=d.JobQuery(queue="q"), limit=10_001), "limit"),
+        (d.BulkRequest(action="retry", filter=d.JobQuery(state="no")), "state"),
+    ],
+)
+async def test_bulk_that_makes_no_sense(on_sqlite: Site, request_: d.BulkRequest, field: str) -> None:
+    with pytest.raises(InvalidError) as caught:
+        await on_sqlite.verbs().jobs.bulk(request_)
+    assert caught.value.field == field
+
+
+async def test_bulk_goes_through_more_than_a_chunk(on_sqlite: Site) -> None:
+    jobs = on_sqlite.verbs().jobs
+    await jobs.submit([await jobs.draft(d.SubmitRequest(kind="work"))] * 1203)
+    answer = await jobs.bulk(d.BulkRequest(action="cancel", filter=d.JobQuery(kind="work"), limit=1202))
+    assert (answer.matched, answer.changed, answer.more) == (1202, 1202, True)
+
+
+async def test_explained_in_words(site: Site) -> None:
+    job = await site.send()
+    found = await site.verbs().jobs.explain(job)
+    assert (found.id, found.state, [cause.code for cause in found.causes]) == (job, "pending", ["no_worker"])

@@ -63,6 +63,7 @@ class Serving:
         await self._quotas.start()
         self._keyring = Keyring(engine.store) if self.settings.keys else None
         self.parts = Parts(engine, self._quotas, self._keyring, node.desk, self.settings.url)
+        node.serves_workers()
         started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._server = self._make_server(started)
         self._task = asyncio.create_task(self._server.serve([self._socket]), name="mainspring-server")

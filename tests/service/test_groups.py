@@ -17,7 +17,7 @@ from mainspring.core.template import Placeholder
 from mainspring.core.timer import from_micros
 from mainspring.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 from mainspring.verbs import documents as d
-from verbs.places import Place
+from service.places import Place
 
 NOW = from_micros(START)
 NEW = d.NewSchedule(

@@ -11,7 +11,7 @@ from mainspring.core.timer import from_micros
 from mainspring.errors import MainspringError
 from mainspring.verbs import documents as d
 from mainspring.verbs.faces import Verbs
-from verbs.places import Place
+from service.places import Place
 
 NOW = from_micros(START)
 NOBODY = "00000000-0001-7002-8000-000000000003"
