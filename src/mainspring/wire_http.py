@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta, Raw, Struct, field
 
 from mainspring.core.job import MAX_RESULT_BYTES, Options, Resources
 from mainspring.core.lifecycle import Reason
@@ -112,7 +112,7 @@ class HttpOutcome(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     job: str
     attempt: AttemptNumber
     type: OutcomeType
-    result: Raw = _NULL
+    result: Raw = field(default_factory=lambda: _NULL)  # a plain default of this type has no JSON schema
     failure: HttpFailure | None = None
     retry: bool = True
     retry_after_s: Annotated[float, Meta(ge=0, le=MAX_WAIT_S)] | None = None

@@ -207,7 +207,7 @@ async def _declare(ask: Ask, kinds: frozenset[str]) -> None:
     known = {kind.name for kind in await store.list_kinds()}
     unknown = sorted(kinds - known)
     if unknown:
-        await store.put_kinds([KindRecord(name, b"{}") for name in unknown], {})
+        await store.add_kinds([KindRecord(name, b"{}") for name in unknown])
 
 
 def _checked(asked: Registration) -> WorkerInfo:

@@ -60,6 +60,7 @@ class Running:
             leave=self.stop,
             url=None if serving is None else serving.settings.url,
         )
+        app.engine.desk = self.node.desk
         # A server without an application's code has nothing to execute.
         self.worker: Worker | None = None
         if serving is None or len(app.registry):
