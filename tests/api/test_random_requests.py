@@ -97,7 +97,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Background]:
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-def test_whatever_is_sent(case: schemathesis.Case, server: Background) -> None:
+def test_whatever_is_sent(case: "schemathesis.Case[Any]", server: Background) -> None:
     roles = PERMISSIONS.get(case.operation.definition.raw["operationId"], frozenset())
     role = Role.ADMIN if not roles or Role.ADMIN in roles else min(roles)
     headers = {"Authorization": f"Bearer {server.keys[f'{role}*']}"}
