@@ -197,7 +197,7 @@ async def test_a_listing_goes_on_behind_a_job_that_has_left_its_place(scene: Sce
         scene.clock.advance(1)
     which = JobFilter(state="cancelled")
     *_, last = await scene.store.list_jobs(which, before=None, limit=2)
-    await scene.store.change_jobs([Change(last.id, replay=True)])
+    await scene.replay(last.id)
     await scene.store.cancel_jobs([last.id])  # it is the latest now
     rest = await scene.store.list_jobs(which, before=last.id, limit=9, ended_at=last.finished_at)
     assert [job.id for job in rest] == jobs[1::-1]

@@ -195,11 +195,13 @@ async def test_i13_what_an_erased_tenants_live_jobs_held_is_free_and_their_outco
 
 
 async def test_i10_jobs_of_others_that_waited_for_an_erased_one_may_start(scene: Scene) -> None:
-    (parent,) = await scene.chain(1, tenant="acme")
+    (grandparent,) = await scene.chain(1, tenant="beta")
+    parent = await scene.submit_after(grandparent, tenant="acme")
     child = await scene.submit_after(parent, tenant="beta")
     assert await scene.state(child) == "blocked"
-    await scene.store.erase_tenant("acme", 10)
-    assert [ready.job for ready in await scene.ready()] == [child]
+    assert await scene.store.erase_tenant("acme", 10) == 1
+    assert [ready.job for ready in await scene.ready()] == [grandparent, child]
+    assert scene.count("edge") == 0
 
 
 async def test_a_template_is_no_longer_shared_with_a_tenant_that_is_erased(scene: Scene) -> None:

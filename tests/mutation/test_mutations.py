@@ -157,8 +157,7 @@ SQLITE = {
     ),
     "f: an erased tenant leaves its lanes": Mutation(
         (("store/sqlite/tenants.py", '"erase_lanes", ', ""),),
-        "tests/contract/test_tenants.py"
-        "::test_nothing_is_left_of_an_erased_tenant_and_nothing_of_others_is_touched",
+        "tests/contract/test_tenants.py::test_nothing_is_left_of_an_erased_tenant_and_nothing_of_others_is_touched",
     ),
     "e: no savepoint around an operation of a group": Mutation(
         (

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mainspring.cli.opening import opened, perform
+from mainspring.cli.opening import opened, perform, verbs_of
 from mainspring.cli.options import AsJson, ServerUrl, StoreUrl, Tenant
 from mainspring.cli.output import Output, table, text
-from mainspring.core.job import DEFAULT_TENANT
 from mainspring.core.lifecycle import State
 from mainspring.core.options import check_name
 from mainspring.core.words import duration
@@ -26,14 +25,13 @@ _SHOWN = (State.PENDING, State.BLOCKED, State.ASSIGNED, State.RUNNING, State.COM
 
 @queues_app.command("list")
 def list_queues(
-    tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False
+    tenant: Tenant = None, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False
 ) -> None:
     """List the queues of a tenant: their jobs, limits and pauses."""
-    check_name("tenant", tenant)
 
     async def work() -> None:
         async with opened(store, server) as app:
-            found = await app.verbs(tenant).queues.list()
+            found = await verbs_of(app, tenant).queues.list()
         Output(as_json).show({"queues": found}, lambda: _view(found))
 
     perform(work())
@@ -69,7 +67,7 @@ def limit_words(limit: LimitDocument) -> str:
 @queues_app.command()
 def pause(
     name: Name,
-    tenant: Tenant = DEFAULT_TENANT,
+    tenant: Tenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     as_json: AsJson = False,
@@ -81,7 +79,7 @@ def pause(
 @queues_app.command()
 def resume(
     name: Name,
-    tenant: Tenant = DEFAULT_TENANT,
+    tenant: Tenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     as_json: AsJson = False,
@@ -91,12 +89,12 @@ def resume(
 
 
 async def _set_paused(
-    name: str, tenant: str, paused: bool, store: str | None, server: str | None, output: Output
+    name: str, tenant: str | None, paused: bool, store: str | None, server: str | None, output: Output
 ) -> None:
-    check_name("tenant", tenant)
     check_name("queue", name)
     async with opened(store, server) as app:
-        queues = app.verbs(tenant).queues
+        queues = verbs_of(app, tenant).queues
         await (queues.pause(name) if paused else queues.resume(name))
+        tenant = (await queues.read(name)).tenant
     document = {"name": name, "tenant": tenant, "paused": paused}
     output.show(document, lambda: [text(f"{name} is {'paused' if paused else 'open'}")])

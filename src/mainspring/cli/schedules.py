@@ -9,11 +9,10 @@ from zoneinfo import ZoneInfo
 import typer
 from msgspec import structs
 
-from mainspring.cli.opening import opened, perform
+from mainspring.cli.opening import opened, perform, verbs_of
 from mainspring.cli.options import AsJson, ServerUrl, StoreUrl, Tenant
 from mainspring.cli.output import Output, fields, pretty_json, table, text
-from mainspring.core.job import DEFAULT_TENANT
-from mainspring.core.options import check_name, whole_number
+from mainspring.core.options import whole_number
 from mainspring.core.timer import Micros, read_time, to_micros
 from mainspring.core.words import count, duration, relative, stamp
 from mainspring.runtime.clock import SystemClock
@@ -32,10 +31,9 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name."
 
 
 @asynccontextmanager
-async def _verbs(store: str | None, server: str | None, tenant: str) -> AsyncIterator[tuple[Schedules, Micros]]:
-    check_name("tenant", tenant)
+async def _verbs(store: str | None, server: str | None, tenant: str | None) -> AsyncIterator[tuple[Schedules, Micros]]:
     async with opened(store, server) as app:
-        yield app.verbs(tenant).schedules, SystemClock().now()
+        yield verbs_of(app, tenant).schedules, SystemClock().now()
 
 
 def _document(schedule: ScheduleDocument) -> dict[str, Any]:
@@ -45,7 +43,7 @@ def _document(schedule: ScheduleDocument) -> dict[str, Any]:
 
 @schedules_app.command("list")
 def list_schedules(
-    tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False
+    tenant: Tenant = None, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False
 ) -> None:
     """List schedules with their next times."""
 
@@ -77,7 +75,7 @@ def _next(schedule: ScheduleDocument, now: Micros) -> str:
 @schedules_app.command()
 def show(
     name: Name,
-    tenant: Tenant = DEFAULT_TENANT,
+    tenant: Tenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     as_json: AsJson = False,
@@ -131,7 +129,7 @@ def _value(name: str, value: object) -> object:
 def next(
     name: Name,
     number: Annotated[int, typer.Option("--count", metavar="NUMBER", help=f"How many, up to {MAX_TIMES}.")] = 10,
-    tenant: Tenant = DEFAULT_TENANT,
+    tenant: Tenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     as_json: AsJson = False,
@@ -153,7 +151,7 @@ def next(
 @schedules_app.command()
 def pause(
     name: Name,
-    tenant: Tenant = DEFAULT_TENANT,
+    tenant: Tenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     as_json: AsJson = False,
@@ -165,7 +163,7 @@ def pause(
 @schedules_app.command()
 def resume(
     name: Name,
-    tenant: Tenant = DEFAULT_TENANT,
+    tenant: Tenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     as_json: AsJson = False,
@@ -177,7 +175,9 @@ def resume(
     perform(_steer("resume", name, tenant, store, server, Output(as_json)))
 
 
-async def _steer(verb: str, name: str, tenant: str, store: str | None, server: str | None, output: Output) -> None:
+async def _steer(
+    verb: str, name: str, tenant: str | None, store: str | None, server: str | None, output: Output
+) -> None:
     async with _verbs(store, server, tenant) as (verbs, now):
         await (verbs.pause(name) if verb == "pause" else verbs.resume(name))
         found = await verbs.read(name)
@@ -190,7 +190,7 @@ async def _steer(verb: str, name: str, tenant: str, store: str | None, server: s
 @schedules_app.command()
 def trigger(
     name: Name,
-    tenant: Tenant = DEFAULT_TENANT,
+    tenant: Tenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     as_json: AsJson = False,
@@ -212,7 +212,7 @@ def backfill(
         str, typer.Option("--from", metavar="TIME", help="The first time, inclusive.", show_default=False)
     ],
     last: Annotated[str, typer.Option("--to", metavar="TIME", help="The last time, inclusive.", show_default=False)],
-    tenant: Tenant = DEFAULT_TENANT,
+    tenant: Tenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     as_json: AsJson = False,
@@ -233,7 +233,7 @@ def backfill(
 @schedules_app.command()
 def delete(
     name: Name,
-    tenant: Tenant = DEFAULT_TENANT,
+    tenant: Tenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     as_json: AsJson = False,

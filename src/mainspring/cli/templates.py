@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from msgspec import UNSET, json, to_builtins
 
-from mainspring.cli.opening import opened, perform
+from mainspring.cli.opening import opened, perform, verbs_of
 from mainspring.cli.options import AsJson, ServerUrl, StoreUrl, Tenant
 from mainspring.cli.output import Output, fields, pretty_json, table, text
 from mainspring.cli.reading import fetched, read_document
-from mainspring.core.job import DEFAULT_TENANT
 from mainspring.core.jsontext import read_object
 from mainspring.core.template import Placeholder
 from mainspring.core.words import count, stamp
@@ -41,13 +40,13 @@ Owner = Annotated[
 
 @templates_app.command("list")
 def list_templates(
-    tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False
+    tenant: Tenant = None, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False
 ) -> None:
     """List templates: one's own, and those that others share."""
 
     async def work() -> None:
         async with opened(store, server) as app:
-            found = await app.verbs(tenant).templates.list()
+            found = await verbs_of(app, tenant).templates.list()
         Output(as_json).show({"templates": found}, lambda: _table(found))
 
     perform(work())
@@ -76,7 +75,7 @@ def show(
     name: Name,
     version: Version = None,
     owner: Owner = None,
-    tenant: Tenant = DEFAULT_TENANT,
+    tenant: Tenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     as_json: AsJson = False,
@@ -85,7 +84,7 @@ def show(
 
     async def work() -> None:
         async with opened(store, server) as app:
-            found = await app.verbs(tenant).templates.read(name, version, owner)
+            found = await verbs_of(app, tenant).templates.read(name, version, owner)
         Output(as_json).show(found, lambda: _view(found))
 
     perform(work())
@@ -133,7 +132,7 @@ def _bounds(placeholder: Placeholder) -> str:
 def put(
     name: Name,
     definition: Definition,
-    tenant: Tenant = DEFAULT_TENANT,
+    tenant: Tenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     as_json: AsJson = False,
@@ -143,7 +142,7 @@ def put(
 
     async def work() -> None:
         async with opened(store, server) as app:
-            made = await app.verbs(tenant).templates.put(name, wanted)
+            made = await verbs_of(app, tenant).templates.put(name, wanted)
         _show_version(made, as_json)
 
     perform(work())
@@ -157,7 +156,7 @@ def _show_version(made: d.TemplateDocument, as_json: bool) -> None:
 def rollback(
     name: Name,
     version: Annotated[int, typer.Argument(metavar="VERSION", help="The version to use.", show_default=False)],
-    tenant: Tenant = DEFAULT_TENANT,
+    tenant: Tenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     as_json: AsJson = False,
@@ -166,7 +165,7 @@ def rollback(
 
     async def work() -> None:
         async with opened(store, server) as app:
-            made = await app.verbs(tenant).templates.rollback(name, version)
+            made = await verbs_of(app, tenant).templates.rollback(name, version)
         _show_version(made, as_json)
 
     perform(work())
@@ -179,7 +178,7 @@ def share(
         list[str] | None,
         typer.Argument(metavar="[TENANT]...", help="With whom; '*' is everybody.", show_default=False),
     ] = None,
-    tenant: Tenant = DEFAULT_TENANT,
+    tenant: Tenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     as_json: AsJson = False,
@@ -191,7 +190,7 @@ def share(
 
     async def work() -> None:
         async with opened(store, server) as app:
-            made = await app.verbs(tenant).templates.share(name, tenants or [])
+            made = await verbs_of(app, tenant).templates.share(name, tenants or [])
         shared = ", ".join(made.shared_with) or "nobody"
         Output(as_json).show(made, lambda: [text(f"{name} is shared with {shared}")])
 
@@ -200,17 +199,13 @@ def share(
 
 @templates_app.command()
 def delete(
-    name: Name,
-    tenant: Tenant = DEFAULT_TENANT,
-    store: StoreUrl = None,
-    server: ServerUrl = None,
-    as_json: AsJson = False,
+    name: Name, tenant: Tenant = None, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False
 ) -> None:
     """Delete a template with all its versions; jobs made from it stay."""
 
     async def work() -> None:
         async with opened(store, server) as app:
-            await app.verbs(tenant).templates.delete(name)
+            await verbs_of(app, tenant).templates.delete(name)
         Output(as_json).show({"name": name, "deleted": True}, lambda: [text(f"{name} is deleted")])
 
     perform(work())
@@ -230,7 +225,7 @@ def submit(
     ] = "{}",
     version: Version = None,
     owner: Owner = None,
-    tenant: Tenant = DEFAULT_TENANT,
+    tenant: Tenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     as_json: AsJson = False,
@@ -242,7 +237,7 @@ def submit(
 
     async def work() -> None:
         async with opened(store, server) as app:
-            made = await app.verbs(tenant).templates.submit(name, request)
+            made = await verbs_of(app, tenant).templates.submit(name, request)
         Output(as_json).show(made, lambda: [made.id])
 
     perform(work())
@@ -261,7 +256,7 @@ def validate(
             metavar="JSON", help="Fill it in with these too; @FILE, or - for standard input.", show_default=False
         ),
     ] = None,
-    tenant: Tenant = DEFAULT_TENANT,
+    tenant: Tenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     as_json: AsJson = False,
@@ -272,21 +267,19 @@ def validate(
 
     async def work() -> None:
         async with opened(store, server) as app:
-            await app.verbs(tenant).templates.validate(wanted, given)
+            await verbs_of(app, tenant).templates.validate(wanted, given)
         Output(as_json).show({"valid": True}, lambda: ["valid"])
 
     perform(work())
 
 
 @templates_app.command()
-def export(
-    tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False
-) -> None:
+def export(tenant: Tenant = None, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False) -> None:
     """Print the current version of one's own templates as JSON, for `templates import`."""
 
     async def work() -> None:
         async with opened(store, server) as app:
-            bundle = await app.verbs(tenant).templates.export()
+            bundle = await verbs_of(app, tenant).templates.export()
         if as_json:
             Output(as_json).line(bundle)
         else:  # ASCII only: exact in a file, and harmless on a terminal
@@ -305,7 +298,7 @@ def import_templates(
             show_default=False,
         ),
     ],
-    tenant: Tenant = DEFAULT_TENANT,
+    tenant: Tenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     as_json: AsJson = False,
@@ -315,7 +308,7 @@ def import_templates(
 
     async def work() -> None:
         async with opened(store, server) as app:
-            made = await app.verbs(tenant).templates.load(wanted)
+            made = await verbs_of(app, tenant).templates.load(wanted)
         Output(as_json).show({"templates": made}, lambda: [text(f"{count(len(made), 'template')} imported")])
 
     perform(work())

@@ -331,7 +331,10 @@ class Dispatcher:
         batches: dict[bytes, list[Assignment]] = {}
         known = self.lanes.known
         for session, stream, ready in won:
-            state, spec = known[stream[2]], specs[ready.job]
+            state, spec = known[stream[2]], specs.get(ready.job)
+            if spec is None:  # its tenant was erased just now
+                self._give_back(session, stream)
+                continue
             lane = state.lane
             assignment = Assignment(
                 ready.job,

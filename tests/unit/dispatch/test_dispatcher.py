@@ -5,9 +5,12 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
+from msgspec import json, structs
 
+from contract.scene import FAILURE
 from dispatch.floor import Floor, dispatch, open_floor
-from mainspring.core.job import Limit
+from mainspring.core.job import Limit, Resources
+from mainspring.core.lane import Lane
 from mainspring.dispatch.dispatcher import STEAL_S
 from mainspring.dispatch.matcher import RESERVE_AFTER_S
 from mainspring.errors import SessionEndedError, StoreUnavailableError
@@ -150,6 +153,29 @@ async def test_i3_a_job_that_moved_while_it_was_in_the_window_is_handed_out_once
     assert await floor.store.find_session(moved) == worker.session
 
 
+async def test_a_job_whose_tenant_is_erased_while_it_is_assigned_is_not_handed_out(
+    floor: Floor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await floor.limit("kind/work", concurrency=1)
+    worker = await floor.worker(slots=1)
+    gone = await floor.submit_one(tenant="acme")
+    assert await worker.jobs(1) == [gone]
+    outcome = Outcome(gone, 1, OutcomeType.FAILED, failure=FAILURE, retry_after_s=0)
+    await floor.node.desk.report(worker.session, Report([outcome]))
+    assign = floor.store.assign_jobs
+
+    async def assign_and_erase(picks: Sequence[Pick]) -> list[Assigned]:
+        answers = await assign(picks)
+        await floor.store.erase_tenant("acme", 10)
+        return answers
+
+    monkeypatch.setattr(floor.store, "assign_jobs", assign_and_erase)
+    assert await worker.jobs(1) == []
+    assert await floor.store.read_jobs([gone]) == [None]
+    stays = await floor.submit_one()
+    assert await worker.jobs(1) == [stays], "the worker's room was lost with the job"
+
+
 async def test_a_worker_that_leaves_while_its_jobs_are_being_assigned_keeps_nothing(
     floor: Floor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,6 +278,34 @@ async def test_a_limit_that_is_lifted_opens_its_lanes(floor: Floor) -> None:
     assert len(await worker.jobs()) == 1
     await floor.limit("kind/work")
     assert len(await worker.jobs()) == 2
+
+
+async def test_i13_a_tenants_quota_counts_over_all_its_lanes_and_a_new_one_is_heard_of(floor: Floor) -> None:
+    worker = await floor.worker(kinds="work other")
+    await floor.limit("tenant/acme", concurrency=2)
+    for queue, kind in (("a", "work"), ("b", "work"), ("b", "other")):
+        await floor.submit(2, tenant="acme", queue=queue, kind=kind)
+    free = await floor.submit_one()
+    first = await worker.pull()
+    assert (len(first), free in {assignment.job for assignment in first}) == (3, True)
+    assert await worker.jobs() == []
+    await floor.limit("tenant/acme", concurrency=3)
+    assert len(await worker.jobs()) == 1
+    await floor.limit("tenant/acme")
+    assert len(await worker.jobs()) == 3
+
+
+async def test_a_job_that_changed_its_lane_in_the_window_starts_by_what_it_needs_now(floor: Floor) -> None:
+    small, large = await floor.worker(cpu=1), await floor.worker(cpu=8, slots=1)
+    await large.pull(0)
+    first, moved = await floor.submit(2, cpu=1)
+    assert await small.jobs(1) == [first]
+    await small.complete_all()
+    options = structs.replace((await floor.record(moved)).options, resources=Resources(cpu=4.0))
+    lane = Lane("default", "default", "work", Resources(cpu=4.0))
+    await floor.store.change_jobs([Change(moved, options=json.encode(options), lane=lane)])
+    assert await small.jobs() == []
+    assert await large.jobs(1) == [moved]
 
 
 async def test_i13_limit_keys_count_apart(floor: Floor) -> None:

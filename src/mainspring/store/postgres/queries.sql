@@ -633,13 +633,20 @@ select name, quota, created_at, erased_at from mainspring.tenant order by name c
 insert into mainspring.tenant (name, quota, created_at, erased_at) values ($1, '{}', $2, $2)
 on conflict (name) do update set quota = excluded.quota, erased_at = excluded.erased_at where tenant.erased_at is null
 
--- name: ended_jobs_of
--- The jobs of a tenant that are found without looking at those of others.
-select job from mainspring.finished where tenant = $1 limit $2
-
--- name: other_jobs_of
--- Looks at every job: no table has the waiting and live jobs of one tenant. An erasure is rare.
-select id from mainspring.job where tenant = $1 order by id limit $2
+-- name: jobs_of
+-- In one look, so that none is missed on its way from one table to the next. What has ended is found by name, what waits by its
+-- lanes; beyond the limit nothing is looked at.
+select job from (
+  select job from mainspring.finished where tenant = $1
+  union all select job from mainspring.timer where lane = any(array(
+    select number from mainspring.lane where convert_from(definition, 'UTF8')::json ->> 'tenant' = $1))
+  union all select job from mainspring.ready where lane = any(array(
+    select number from mainspring.lane where convert_from(definition, 'UTF8')::json ->> 'tenant' = $1))
+  union all select l.job from mainspring.live l
+    cross join lateral (select 1 from mainspring.job j where j.id = l.job and j.tenant = $1 offset 0) j
+  union all select distinct e.child from mainspring.edge e
+    cross join lateral (select 1 from mainspring.job j where j.id = e.child and j.tenant = $1 offset 0) j) found
+limit $2
 
 -- name: end_live_of
 -- A step per job and session.

@@ -551,12 +551,6 @@ delete from schedule where tenant = ?1
 -- ?2 and ?3 hold between them every name that begins with the tenant and a slash.
 delete from missed where schedule > ?2 and schedule < ?3
 
--- name: erase_occurrences
-delete from occurrence where schedule > ?2 and schedule < ?3
-
--- name: erase_claims
-delete from claim where tenant = ?1
-
 -- name: erase_queues
 delete from queue where tenant = ?1
 

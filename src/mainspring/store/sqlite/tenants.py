@@ -15,9 +15,8 @@ from mainspring.store.sqlite.writer import Tx
 
 _RELEASED = ("release_jobs", "release_cancels", "release_progress", "release_active")
 _ERASED = (
-    *("erase_schedules", "erase_missed", "erase_occurrences", "erase_claims", "erase_queues", "erase_limits"),
-    *("erase_limit_states", "erase_lanes", "erase_sessions", "erase_templates", "erase_template_versions"),
-    *("erase_shares", "erase_keys", "erase_audit"),
+    *("erase_schedules", "erase_missed", "erase_queues", "erase_limits", "erase_limit_states", "erase_lanes"),
+    *("erase_sessions", "erase_templates", "erase_template_versions", "erase_shares", "erase_keys", "erase_audit"),
 )
 
 
