@@ -9,20 +9,19 @@ from contract.scene import JumpingClock, Scene
 from mainspring.access.audit import Actor
 from mainspring.access.keys import make_key
 from mainspring.access.roles import Role
-from mainspring.app.serving import Serving
 from mainspring.client.transport import Transport
 from mainspring.client.verbs import Remote
-from mainspring.config import ServeSettings
 from mainspring.core.job import Limit
 from mainspring.core.options import parse_options
 from mainspring.core.partition import format_id
-from mainspring.node import Node
 from mainspring.store.contract import Store
 from mainspring.store.service import ALL_TENANTS
 from mainspring.verbs import documents as d
 from mainspring.verbs.declaring import DeclaredKind, synchronise
 from mainspring.verbs.engine import Engine
 from mainspring.verbs.faces import Verbs
+from mainspring.verbs.local import LocalVerbs
+from service.serving import api_over
 
 ALICE = Actor("alice", "test")
 NOBODY = "00000000-0001-7002-8000-000000000003"  # the id of no job
@@ -43,6 +42,10 @@ class Site(Scene):
         self.engine.close()
 
     def verbs(self, tenant: str | None = "default") -> Verbs:
+        return self.local(tenant)
+
+    def local(self, tenant: str | None = "default") -> LocalVerbs:
+        """Over the store, wherever `verbs` are."""
         return self.engine.verbs(tenant, ALICE)
 
     async def send(self, tenant: str = "default", **options: Any) -> str:
@@ -73,15 +76,14 @@ class SiteAtServer(Site):
         await super().start()
         key, record = make_key("alice", Role.ADMIN, ALL_TENANTS, now=self.clock.now(), created_by="test")
         await self.store.insert_keys([record])
-        self._serving = Serving(ServeSettings(port=0))
-        node = Node(self.store, keep_s=1e6, keep_failed_s=1e6)  # not started: its desk is all that a server needs
-        await self._serving.start(self.engine, node)
-        self._remote = Remote(Transport(self._serving.address, key, retry_for_s=1.0))
+        self._api = api_over(self.store)
+        self.engine.close()
+        self.engine, serving = await self._api.__aenter__()
+        self._remote = Remote(Transport(serving.address, key, retry_for_s=1.0))
 
     async def stop(self) -> None:
         await self._remote.close()
-        await self._serving.stop()
-        await super().stop()
+        await self._api.__aexit__(None, None, None)
 
     def verbs(self, tenant: str | None = "default") -> Verbs:
         return self._remote.verbs(ALL_TENANTS if tenant is None else tenant)
