@@ -35,7 +35,7 @@ def test_a_web_process_submits_and_another_runs(site: Site) -> None:
 
 def test_hints_reach_the_other_process(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody polls: every slow look is set to an hour, in both processes."""
-    monkeypatch.setattr("mainspring.app.handle._SLOW_LOOK_S", 3600.0)
+    monkeypatch.setattr("mainspring.verbs.looking.SLOW_LOOK_S", 3600.0)
     worker = site.worker(slow_looks=True, slots=10)
     jobs = site.jobs()
     with jobs.app.sync as app:
