@@ -13,12 +13,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
-from msgspec import structs
+from msgspec import json, structs
 
 from contract.scene import FAILURE, START, Scene, make_batch
+from mainspring.core.job import Options
+from mainspring.core.lane import Lane
 from mainspring.core.partition import make_id, partition_of, slot_of
 from mainspring.core.timer import SECOND
 from mainspring.store.contract import Change, Pick, Ready, Settlement, Store
+from mainspring.wire import Progress
 
 DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 SEEDS = range(200 if DEEP else 4)
@@ -41,6 +44,7 @@ class Caller:
             *[self.settle] * 5,
             *(self.submit_with_key, self.submit_after, self.cancel, self.cancel, self.retry, self.reprioritise),
             *(self.ripen, self.rescue, self.lose_session, self.mark_running, self.fire, self.prune, self.repeat),
+            *(self.change, self.submit_as_guest, self.submit_as_guest, self.erase_guest, self.report_progress),
         ]
 
     async def run(self) -> None:
@@ -57,7 +61,9 @@ class Caller:
         options: dict[str, Any] = self.random.choice(
             [{}, {}, {"delay": 1}, {"start_by": 5}, {"priority": 9}, {"queue": "q"}]
         )
-        self.storm.jobs += await self.scene.submit(self.random.randint(1, 5), **options)
+        made = await self.scene.submit(self.random.randint(1, 5), **options)
+        self.storm.jobs += made
+        self.storm.plain += made
 
     async def submit_with_key(self) -> None:
         name = self.random.choice("abc")
@@ -94,6 +100,29 @@ class Caller:
         priority = self.random.randint(1, 10)
         await self.store.change_jobs([Change(job, priority=priority) for job in self.some(self.storm.jobs)])
 
+    async def change(self) -> None:
+        """Of what may have started, moved or ended since: everything."""
+        lane = Lane("default", self.random.choice("qr"), "work")
+        due_at, start_by = (self.now() + self.random.randint(0, 3) * SECOND for _ in range(2))
+        options = json.encode(Options(start_by=start_by))
+        await self.store.change_jobs(
+            [
+                Change(
+                    job, arguments=b"[]", due_at=due_at, options=options, lane=lane, replay=self.random.random() < 0.3
+                )
+                for job in self.some(self.storm.plain)
+            ]
+        )
+
+    async def submit_as_guest(self) -> None:
+        made = await self.scene.submit(self.random.randint(1, 5), tenant="guest")
+        self.storm.jobs += made
+        self.storm.guests.update(made)
+
+    async def erase_guest(self) -> None:
+        """Whatever his jobs do at this moment."""
+        await self.store.erase_tenant("guest", self.random.randint(1, 20))
+
     # time
 
     async def ripen(self) -> None:
@@ -113,7 +142,8 @@ class Caller:
         picks = []
         for session in self.random.sample(self.storm.sessions, 2):
             chosen = list(dict.fromkeys(self.random.choices(seen, k=4)))
-            picks.append(Pick(session, chosen, (("queue/default/q", ""),) if self.random.random() < 0.3 else ()))
+            limited = self.random.random() < 0.3 and not self.storm.guests.intersection(ready.job for ready in chosen)
+            picks.append(Pick(session, chosen, (("queue/default/q", ""),) if limited else ()))
         for pick, answer in zip(picks, await self.store.assign_jobs(picks), strict=True):
             assert Counter(answer.won + answer.lost + answer.held) == Counter(pick.jobs)
             for ready in answer.won:
@@ -150,6 +180,11 @@ class Caller:
     async def mark_running(self) -> None:
         await self.store.mark_running([(job, attempt) for _, job, attempt in self.storm.live[-5:]])
 
+    async def report_progress(self) -> None:
+        running = [(job, attempt) for _, job, attempt in self.storm.live[-5:]]
+        self.random.shuffle(running)
+        await self.store.mark_running(running[:2], [Progress(job, attempt, 50.0, "half") for job, attempt in running])
+
     async def lose_session(self) -> None:
         place, new = self.random.randrange(len(self.storm.sessions)), await self.storm.scene.session()
         lost, self.storm.sessions[place] = self.storm.sessions[place], new
@@ -182,6 +217,8 @@ class Storm:
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
         self.jobs: list[bytes] = []
+        self.plain: list[bytes] = []  # without a key or a schedule
+        self.guests: set[bytes] = set()  # of a tenant who is erased again and again
         self.sessions: list[bytes] = []
         self.seen: list[Ready] = []
         self.live: list[tuple[bytes, bytes, int]] = []

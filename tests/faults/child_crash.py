@@ -18,12 +18,11 @@ from msgspec import Struct, json
 from faults import crash, scene, timing
 from faults.scene import Jobs, make_jobs
 from mainspring import App, Context
-from mainspring.core.schedule import parse_rule
 from mainspring.store.contract import Change
 from mainspring.store.opening import StoreSettings
 from mainspring.store.service import KeyRecord, Quota, TemplateRecord, TenantRecord
-from mainspring.sweep.ticker import Definition
 from mainspring.testing import ManualNode
+from mainspring.verbs.documents import NewSchedule
 
 STARTED = datetime(2030, 1, 1, tzinfo=UTC)  # the life before, of which the store has some old and some cut-off jobs
 LIVED = STARTED + timedelta(days=8)  # what ended in the life before is past its retention now
@@ -119,8 +118,8 @@ class Life:
             await node.advance("3m")
 
     async def _schedule(self) -> None:
-        definition = Definition(parse_rule(cron="0 0 1 1 *"), "quick", '{"number":0}')
-        await self._app.schedules.create("yearly", definition)
+        yearly = NewSchedule(name="yearly", kind="quick", rule={"cron": "0 0 1 1 *"}, arguments={"number": 0})
+        await self._app.schedules.create(yearly)
         self.acknowledged("create", "yearly")
         await self._app.schedules.delete("yearly")
         self.acknowledged("delete", "yearly")

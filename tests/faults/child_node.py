@@ -10,9 +10,9 @@ from faults import timing
 from faults.child_worker import say
 from faults.scene import declare_ticks, make_jobs
 from mainspring.app.running import open_patiently
-from mainspring.verbs.declaring import synchronise
 from mainspring.node import Node
 from mainspring.store.opening import StoreSettings
+from mainspring.verbs.declaring import synchronise
 
 _DAY_S = 86_400.0
 

@@ -3,11 +3,11 @@
 from typing import Any
 
 from mainspring import node
-from mainspring.app import handle
 from mainspring.dispatch import dispatcher
 from mainspring.execute.worker import Worker
 from mainspring.store.postgres import database, lease
 from mainspring.sweep import ownership, rescuer, sweeper, ticker
+from mainspring.verbs import looking
 
 HOUR_S = 3600.0
 
@@ -42,4 +42,4 @@ def worker_defaults() -> dict[str, Any]:
 def slow_looks() -> None:
     """Nobody looks by himself any more: what happens now happens because of a hint."""
     sweeper.LOOK_S = ticker.LOOK_S = ticker.REST_S = dispatcher.RELIST_S = dispatcher.STEAL_S = HOUR_S
-    handle._SLOW_LOOK_S = HOUR_S
+    looking.SLOW_LOOK_S = HOUR_S

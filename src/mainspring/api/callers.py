@@ -5,7 +5,6 @@ the request's content is looked at. Refusals are recorded in audit chains, a few
 fill them.
 """
 
-import asyncio
 import ipaddress
 import time
 from urllib.parse import urlsplit
@@ -123,7 +122,6 @@ class Refusals:
     def __init__(self, audit: AuditLog) -> None:
         self._audit = audit
         self._buckets = Buckets()
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def note(self, ask: Ask, error: MainspringError) -> None:
         """Returns at once: whoever is refused waits for nothing."""
@@ -132,9 +130,7 @@ class Refusals:
         if self._buckets.take(name, 1 / self.EVERY_S, self.BURST, time.monotonic()) > 0:
             return
         tenant = None if caller is None or caller.everywhere else caller.tenant
-        task = asyncio.create_task(self._record(tenant, ask.actor, ask.operation.id, str(error)))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        ask.parts.later(self._record(tenant, ask.actor, ask.operation.id, str(error)))
 
     async def _record(self, tenant: str | None, actor: Actor, operation: str, why: str) -> None:
         try:

@@ -11,6 +11,7 @@ from litestar.exceptions import HTTPException
 from msgspec import ValidationError, json
 
 from mainspring.api.replies import PROBLEM, Reply
+from mainspring.core.decoding import refused
 from mainspring.errors import (
     ConflictError,
     ForbiddenError,
@@ -127,27 +128,7 @@ def problem_reply(told: Problem, headers: dict[str, str] | None = None) -> Reply
 
 def refuse_decoding(error: ValidationError, where: str = "") -> NoReturn:
     """What msgspec says about a document, as an error of ours that names the field. `where`: the field it is in."""
-    raise InvalidError(*_place(str(error), where)) from None
-
-
-def _place(said: str, where: str) -> tuple[str, str]:
-    """`Expected int - at $.a[0].b` -> (`a[0].b`, `expected int`)."""
-    what, _, place = said.partition(" - at `$")
-    field = place.rstrip("`").lstrip(".")
-    for start, words in _FIELD_IN_TEXT.items():
-        if what.startswith(start):
-            name = what[len(start) :].strip("`")
-            field = f"{field}.{name}" if field else name
-            what = words
-            break
-    inside = f"{where}.{field}" if where and field and not field.startswith("[") else where + field
-    return inside or "body", what[:1].lower() + what[1:]
-
-
-_FIELD_IN_TEXT = {
-    "Object contains unknown field ": "is no field here; check its spelling",
-    "Object missing required field ": "is missing",
-}
+    raise refused(error, where) from None
 
 
 def _detail(error: MainspringError) -> str:

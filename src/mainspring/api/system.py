@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from mainspring.api.asking import Ask
+from mainspring.api.jobs import Name
 from mainspring.api.operations import Room
 from mainspring.api.replies import Reply, document
 from mainspring.core.timer import to_micros
@@ -22,7 +23,7 @@ class HistoryQuery(Struct, forbid_unknown_fields=True):
     since: Annotated[datetime, Meta(tz=True, description="From this time on.")]
     until: Annotated[datetime, Meta(tz=True, description="Up to this time.")]
     step_s: Annotated[float, Meta(ge=1, le=366 * 86_400, description="The length of a period, in seconds.")] = 3600.0
-    kind: Annotated[str | None, Meta(description="Only jobs of this kind.")] = None
+    kind: Annotated[Name | None, Meta(description="Only jobs of this kind.")] = None
 
 
 class Orphans(d.Answer, frozen=True, kw_only=True):

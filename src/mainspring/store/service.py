@@ -102,8 +102,10 @@ class Templates(Protocol):
     async def list_template_versions(self, tenant: str, name: str) -> list[TemplateRecord]:
         """Newest first; none where there is no such template."""
 
-    async def set_template(self, tenant: str, name: str, *, current: int, shared_with: tuple[str, ...]) -> bool:
-        """False where there is no such template or version."""
+    async def set_template(
+        self, tenant: str, name: str, *, current: int | None = None, shared_with: tuple[str, ...] | None = None
+    ) -> bool:
+        """Change what is given, and leave the rest as it is; False where there is no such template or version."""
 
     async def delete_template(self, tenant: str, name: str) -> bool: ...
 

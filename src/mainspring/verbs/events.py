@@ -58,12 +58,15 @@ class EventLog:
         self.hear = self._looks.hear
 
     async def listen(
-        self, tenant: str | None, queue: str | None = None, after: str | None = None
+        self, tenant: str | None, queue: str | None = None, after: str | None = None, *, announce: bool = False
     ) -> AsyncGenerator[Told, None]:
-        """What ends from now on; `after`: what ended behind that event. None instead of an event: list again."""
+        """What ends from now on; `after`: what ended behind that event. None instead of an event: list again. `announce`: the
+        first thing told is ("", None), as soon as nothing is missed any more."""
         last = None if after is None else parse_event_id(after)
         listener = await self._join(tenant, queue)
         try:
+            if announce:
+                yield "", None
             if last is not None:
                 for missed in await self._missed(listener, *last):
                     yield missed

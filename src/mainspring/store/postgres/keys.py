@@ -10,10 +10,9 @@ from mainspring.store.service import KeyRecord
 
 
 async def insert_keys(tx: Tx, keys: Sequence[KeyRecord], spend: str | None) -> bool:
+    """Two who take one id at once meet at its key; the one who lost runs again and sees the other's."""
     if any(await read_keys(tx, [key.id for key in keys])):
-        return (
-            False  # two who take the same id at once meet at its key; the one who lost runs again and sees the other's
-        )
+        return False
     if spend is not None:
         if not await tx.fetch("spend_key", spend, tx.now):
             return False

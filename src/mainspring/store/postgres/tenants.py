@@ -37,16 +37,14 @@ async def count_waiting(tx: Tx) -> dict[int, int]:
 
 async def erase_tenant(tx: Tx, name: str, limit: int) -> int:
     await tx.fetch("mark_erased", name, tx.now)
-    ended = [row[0] for row in await tx.fetch("ended_jobs_of", name, limit)]
-    await _erase_jobs(tx, ended)
-    others = [row[0] for row in await tx.fetch("other_jobs_of", name, limit - len(ended))]
-    await _erase_jobs(tx, others)
-    if len(ended) + len(others) < limit:
+    jobs = [row[0] for row in await tx.fetch("jobs_of", name, limit)]
+    await _erase_jobs(tx, jobs)
+    if len(jobs) < limit:
         await tx.fetch("end_sessions_of", name, tx.now)
         await tx.fetch("erase_definitions", name)
         tx.topics |= {"schedule", "queue", "key"}
     tx.topics.add("tenant")
-    return len(ended) + len(others)
+    return len(jobs)
 
 
 async def _erase_jobs(tx: Tx, ids: Sequence[bytes]) -> None:

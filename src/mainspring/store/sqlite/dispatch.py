@@ -57,7 +57,8 @@ def _first_specs(tx: Tx, ids: list[bytes]) -> dict[bytes, Spec]:
 
 def _assign(tx: Tx, picks: Sequence[Pick]) -> list[Assigned]:
     sessions = {pick.session for pick in picks}
-    open_ = {row[0] for row in tx.execute(Q["open_sessions"], (array(sessions),))}
+    node = picks[0].node if picks else None
+    open_ = {row[0] for row in tx.execute(Q["open_sessions"], (array(sessions), node))}
     together = iter(_assign_together(tx, [pick for pick in picks if pick.session in open_ and not pick.limits]))
     return [
         Assigned([], lost=pick.jobs)
