@@ -9,6 +9,8 @@ from cli.harness import Cli
 from mainspring import App
 from service.serving import served_apart
 
+EVERYWHERE = True
+
 
 def test_a_key_is_printed_once_and_listed_without_its_secret(cli: Cli) -> None:
     made = cli("keys", "create", "ci", "--role", "submitter", "--expires-in", "90d", "--requests-per-s", "5")

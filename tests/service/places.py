@@ -12,16 +12,14 @@ from msgspec import UNSET, json
 from contract.backends import Fresh
 from contract.scene import START, JumpingClock, Scene
 from mainspring.access.audit import Actor
-from mainspring.app.serving import Serving
 from mainspring.client.transport import Transport
 from mainspring.client.verbs import Remote
-from mainspring.config import ServeSettings
 from mainspring.core.options import JobOptions
 from mainspring.core.partition import format_id, parse_id
-from mainspring.node import Node
 from mainspring.store.contract import KindRecord, Store
 from mainspring.verbs.engine import Engine
 from mainspring.verbs.faces import Verbs
+from service.serving import api_over
 
 ROOT = Actor("root", "test")
 KINDS = {"send": JobOptions(queue="mail", tags=("post",)), "count": JobOptions()}
@@ -90,14 +88,7 @@ async def _over(scene: Scene, store: Store) -> AsyncIterator[Place]:
 
 @asynccontextmanager
 async def _at_server(scene: Scene, store: Store) -> AsyncIterator[Place]:
-    node = Node(store, keep_s=1e6, keep_failed_s=1e6)  # is not started: a desk is all that the server needs of it
-    engine = Engine(store, desk=node.desk)
-    serving = Serving(ServeSettings(port=0))
-    await serving.start(engine, node)
-    remote = Remote(Transport(serving.address, serving.first_key, retry_for_s=1.0))
-    try:
+    async with api_over(store) as (engine, serving):
+        remote = Remote(Transport(serving.address, serving.first_key, retry_for_s=1.0))
         yield Place(scene, engine, remote)
-    finally:
         await remote.close()
-        await serving.stop()
-        engine.close()

@@ -6,7 +6,7 @@ import pytest
 
 from contract.backends import BACKENDS, Backend, Fresh
 from contract.scene import START, JumpingClock
-from verbs.site import Site
+from verbs.site import Site, SiteAtServer
 
 
 @pytest.fixture(scope="session", params=["sqlite", "postgres"])
@@ -20,14 +20,15 @@ def backend(fresh: Fresh) -> Iterator[Backend]:
         yield made
 
 
-@pytest.fixture
-async def site(backend: Backend) -> AsyncIterator[Site]:
+@pytest.fixture(params=["here", "http"])
+async def site(backend: Backend, request: pytest.FixtureRequest) -> AsyncIterator[Site]:
+    """The verbs over the store, and those over HTTP to a server that has it."""
     clock = JumpingClock(START)
     store = await backend.open(clock)
-    made = Site(backend, store, clock)
-    await made.declare()
+    made = (Site if request.param == "here" else SiteAtServer)(backend, store, clock)
+    await made.start()
     yield made
-    made.engine.close()
+    await made.stop()
     made.check()
     await store.close()
 
@@ -39,7 +40,7 @@ async def on_sqlite(request: pytest.FixtureRequest) -> AsyncIterator[Site]:
         clock = JumpingClock(START)
         store = await backend.open(clock)
         made = Site(backend, store, clock)
-        await made.declare()
+        await made.start()
         yield made
-        made.engine.close()
+        await made.stop()
         await store.close()

@@ -28,7 +28,7 @@ async def test_a_job_has_the_kinds_defaults_under_its_own_options(site: Site) ->
 
 async def test_jobs_with_the_same_options_share_them_and_so_a_batch(on_sqlite: Site) -> None:
     requests = [raw(arguments=f'{{"n": {n}}}', options='{"priority": 3}') for n in range(100)]
-    drafts = await on_sqlite.verbs().jobs.drafts(requests)
+    drafts = await on_sqlite.local().jobs.drafts(requests)
     good = [draft for draft in drafts if not isinstance(draft, MainspringError)]
     assert len(good) == 100
     assert len({id(draft.options) for draft in good}) == 1
@@ -50,7 +50,7 @@ BAD: dict[str, tuple[d.RawSubmit, type[MainspringError], str]] = {
 
 
 async def test_one_bad_job_of_a_batch_leaves_the_others_alone(on_sqlite: Site) -> None:
-    jobs = on_sqlite.verbs().jobs
+    jobs = on_sqlite.local().jobs
     requests = [raw(), *(request for request, _, _ in BAD.values()), raw(options='{"tenant":"default"}')]
     first, *bad, last = await jobs.drafts(requests)
     for problem, (_, error, words) in zip(bad, BAD.values(), strict=True):
