@@ -79,7 +79,7 @@ class Pull(Struct, frozen=True, kw_only=True):
 
 
 class HttpAssignment(Struct, frozen=True, gc=False):
-    """One attempt at one job. `options`: those that are not the default; times in them are microseconds since 1970."""
+    """One attempt at one job. `options`: what it was submitted with; times in them are microseconds since 1970."""
 
     job: str
     attempt: int

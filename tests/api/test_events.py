@@ -11,6 +11,7 @@ import pytest
 
 from api.site import UNKNOWN, Site
 from mainspring.api import events
+from mainspring.verbs import events as log
 
 
 class Listener:
@@ -35,8 +36,8 @@ class Listener:
                     return fields
         return None
 
-    async def begun(self) -> None:
-        """Until the first comment: from now on nothing is missed."""
+    async def comment(self) -> None:
+        """Until the next comment."""
         async with asyncio.timeout(15):
             assert (await self._response.content.readline()).startswith(b":")
 
@@ -53,8 +54,6 @@ async def listening(site: Site, path: str, key: str = "viewer", **headers: str) 
 async def test_jobs_as_they_end(each_site: Site) -> None:
     site = each_site
     async with listening(site, "/v1/events") as listener, listening(site, "/v1/queues/sums/events") as queue:
-        await listener.begun()
-        await queue.begun()
         broken, added = await site.submit("broken"), await site.submit()
         heard = [await listener.next(), await listener.next()]
         assert {event["data"]["id"]: event["data"]["state"] for event in heard if event} == {
@@ -71,7 +70,6 @@ async def test_jobs_as_they_end(each_site: Site) -> None:
 
 async def test_other_tenants_hear_nothing(site: Site) -> None:
     async with listening(site, "/v1/events", key="other-viewer") as listener:
-        await listener.begun()
         await site.ended(await site.submit())
         mine = await site.submit(key="other-submitter")
         event = await listener.next()
@@ -93,7 +91,10 @@ async def test_one_job_until_it_has_ended(site: Site) -> None:
     assert (await site.ask("GET", f"/v1/jobs/{UNKNOWN}/events")).status == 404
 
 
-async def test_an_old_event_is_a_reset(site: Site) -> None:
+async def test_an_old_event_is_a_reset(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "KEPT", 1)
+    for _ in range(2):
+        await site.ended(await site.submit())
     async with listening(site, "/v1/events", Last_Event_ID=f"1000000-{UNKNOWN}") as listener:
         event = await listener.next()
         assert event is not None
@@ -111,7 +112,7 @@ async def test_comments_keep_the_connection(site: Site, monkeypatch: pytest.Monk
     monkeypatch.setattr(events, "CHECK_S", 0.01)
     async with listening(site, "/v1/events") as listener:
         for _ in range(3):
-            await listener.begun()
+            await listener.comment()
             await site.client.get(site.url + "/v1/health/live")
             assert (await listener._response.content.readline()) == b"\n"
 
@@ -121,13 +122,13 @@ async def test_a_stream_ends_with_its_key(site: Site, monkeypatch: pytest.Monkey
     made = (await site.ask("POST", "/v1/keys", {"name": "short", "role": "viewer"}, key="admin")).document
     site.keys["short"] = made["key"]
     async with listening(site, "/v1/events", key="short") as listener:
-        await listener.begun()
+        await listener.comment()
         await site.ask("DELETE", f"/v1/keys/{made['id']}", key="admin")
         assert await listener.next() is None
 
 
 async def test_a_stream_ends_with_the_server(site: Site) -> None:
     async with listening(site, "/v1/events") as listener:
-        await listener.begun()
+        await listener.comment()
         site.serving.drain()
         assert await listener.next() is None

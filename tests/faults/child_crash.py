@@ -118,8 +118,8 @@ class Life:
             await node.advance("3m")
 
     async def _schedule(self) -> None:
-        new = NewSchedule(name="yearly", kind="quick", rule={"cron": "0 0 1 1 *"}, arguments={"number": 0})
-        await self._app.schedules.create(new)
+        yearly = NewSchedule(name="yearly", kind="quick", rule={"cron": "0 0 1 1 *"}, arguments={"number": 0})
+        await self._app.schedules.create(yearly)
         self.acknowledged("create", "yearly")
         await self._app.schedules.delete("yearly")
         self.acknowledged("delete", "yearly")
