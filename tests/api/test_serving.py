@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -34,18 +35,29 @@ async def test_not_ready_while_the_store_is_away(site: Site, monkeypatch: pytest
     assert (await site.ask("GET", "/v1/health/live", key=None)).status == 200
 
 
-async def test_stopping_lets_everybody_go(folder: Path) -> None:
+async def test_stopping_lets_everybody_go(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(make_app(f"sqlite:///{folder}/jobs.db")) as site:
         job = await site.submit(delay="1h")
+        waiter, both_wait = site.app.engine.waiter, asyncio.Barrier(3)
+        wait_any = waiter.wait_any
+
+        async def noticed(*given: Any) -> Any:
+            await both_wait.wait()
+            return await wait_any(*given)
+
+        monkeypatch.setattr(waiter, "wait_any", noticed)
         one = asyncio.create_task(site.ask("GET", f"/v1/jobs/{job}/wait?timeout_s=60"))
         many = asyncio.create_task(site.ask("POST", "/v1/jobs/wait", {"ids": [job], "timeout_s": 60}))
-        # Whether a wait has begun before or begins after, it ends.
+        async with asyncio.timeout(10):
+            await both_wait.wait()
         site.serving.drain()
         async with asyncio.timeout(10):
             assert (await one).status == 204
             assert (await many).document["ended"] == []
         assert (await site.ask("GET", "/v1/health/ready", key=None)).status == 503
         assert (await site.ask("GET", "/v1/health/live", key=None)).status == 200
+        late = await site.ask("GET", f"/v1/jobs/{job}/wait?timeout_s=60")
+        assert (late.status, "stopping" in late.document["detail"], "Retry-After" in late.headers) == (503, True, True)
     with pytest.raises(aiohttp.ClientConnectorError):
         async with aiohttp.ClientSession() as session:
             await session.get(site.url + "/v1/health/live")

@@ -5,11 +5,13 @@ errors of the framework and of the protocol get words from here; what nobody exp
 """
 
 import math
+import time
 from typing import NoReturn
 
 from litestar.exceptions import HTTPException
 from msgspec import ValidationError, json
 
+from mainspring.access.rates import Buckets
 from mainspring.api.replies import PROBLEM, Reply
 from mainspring.core.decoding import refused
 from mainspring.errors import (
@@ -59,6 +61,10 @@ class TooSlowError(MainspringError):
     """A body that stopped coming."""
 
 
+class NotReadyError(MainspringError):
+    """The server itself cannot do it now: it stops, or its store does not answer. Nothing was done."""
+
+
 class MediaError(MainspringError):
     """A content type that this address does not take."""
 
@@ -75,6 +81,7 @@ _KINDS: list[tuple[type[MainspringError], str, int]] = [
     (TooSlowError, "too-slow", 408),
     (MediaError, "unsupported-media", 415),
     (SessionEndedError, "session-ended", 410),
+    (NotReadyError, "unavailable", 503),
     (StoreUnavailableError, "unavailable", 503),
     (StoreUncertainError, "uncertain", 503),
 ]
@@ -135,9 +142,19 @@ def _detail(error: MainspringError) -> str:
     """Our own words; where a store has passed on its driver's, the log has them and the answer does not."""
     for kind, words in _STORE_WORDS.items():
         if isinstance(error, kind):
-            _log.warning("a request could not use the store", error=str(error))
+            _tell(error)
             return words
     return str(error) or type(error).__name__
+
+
+def _tell(error: MainspringError) -> None:
+    """Log what a store says; during an outage every request meets it, and once in a while is enough."""
+    if _rarely.take("", 1 / _TOLD_EVERY_S, 5.0, time.monotonic()) == 0:
+        _log.warning("a request could not use the store", error=str(error))
+
+
+_TOLD_EVERY_S = 5.0
+_rarely = Buckets()
 
 
 _STORE_WORDS: dict[type[MainspringError], str] = {

@@ -9,9 +9,9 @@ from msgspec import Meta, Struct
 from mainspring.api.asking import Ask
 from mainspring.api.jobs import Name
 from mainspring.api.operations import Room
+from mainspring.api.problems import NotReadyError
 from mainspring.api.replies import Reply, document
 from mainspring.core.timer import to_micros
-from mainspring.errors import StoreUnavailableError
 from mainspring.verbs import documents as d
 
 SYSTEM = Room("System")
@@ -42,12 +42,12 @@ async def health_live(ask: Ask) -> Reply:
 async def health_ready(ask: Ask) -> Reply:
     """Can the server do its work? 503 while its store cannot be reached, and from when it begins to stop."""
     if ask.parts.stopping.is_set():
-        raise StoreUnavailableError("the server is stopping")
+        raise NotReadyError("the server is stopping")
     try:
         async with asyncio.timeout(_PATIENCE_S):
             await ask.parts.engine.store.read_keys(["health"])
     except TimeoutError:
-        raise StoreUnavailableError(f"the store did not answer within {_PATIENCE_S:g} s") from None
+        raise NotReadyError(f"the store did not answer within {_PATIENCE_S:g} s") from None
     return document(d.Health(status="ok"))
 
 
