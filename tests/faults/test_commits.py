@@ -227,6 +227,20 @@ class Verbs:
 
         return act
 
+    async def adopt_session(self, scene: Scene) -> Act:
+        old, new = await scene.new_node(b"old"), await scene.new_node(b"new")
+        await scene.store.insert_session(b"session", old, "session", remote=True)
+        await scene.submit(2)
+        await scene.assign(b"session")
+        await scene.store.end_nodes({old: None})
+
+        async def act() -> Any:
+            live = await scene.store.adopt_session(b"session", new)
+            assert live is not None
+            return [each.attempt for each in live], await scene.store.list_orphans()
+
+        return act
+
     async def end_sessions(self, scene: Scene) -> Act:
         session = await scene.session()
 
@@ -247,6 +261,15 @@ class Verbs:
         async def act() -> Any:
             await scene.store.put_kinds([KindRecord("work", b"{}")], {"kind/work": Limit(concurrency=1)})
             return await scene.store.list_kinds(), await scene.store.list_limits()
+
+        return act
+
+    async def add_kinds(self, scene: Scene) -> Act:
+        await scene.store.put_kinds([KindRecord("work", b'{"retries":1}')], {})
+
+        async def act() -> Any:
+            await scene.store.add_kinds([KindRecord("work", b"{}"), KindRecord("new", b"{}")])
+            return await scene.store.list_kinds()
 
         return act
 
