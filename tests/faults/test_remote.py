@@ -27,9 +27,9 @@ def _serve(site: Site, port: int) -> Child:
     return child
 
 
-def _works(site: Site, url: str, **config: int) -> Child:
+def _works(site: Site, url: str) -> Child:
     before = site.value(_REMOTE)
-    child = site.start("child_remote", url=url, **config)
+    child = site.start("child_remote", url=url)
     child.hear("ready")
     until(lambda: site.value(_REMOTE) > before, "the worker registers")
     return child

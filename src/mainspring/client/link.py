@@ -45,7 +45,7 @@ from mainspring.wire_http import (
 T = TypeVar("T")
 
 _REPLY_S = 15.0  # for an answer, beside what it may wait for jobs
-_LEAVE_S = 2.0
+_LEAVE_S = 2.0  # whoever waits for this process to end has been promised a second or two
 _REPORT_BYTES = 8_000_000  # of results in one report; a server takes 32 MiB
 _OUTCOME_BYTES = 500  # what an outcome has beside its result
 
@@ -165,9 +165,7 @@ class RemoteLink:
 
     async def _end(self, session: bytes) -> None:
         self._stop_beat()
-        await self._transport.request(
-            "DELETE", _path(session), timeout_s=_REPLY_S, repeatable=True, retry_for_s=_LEAVE_S
-        )
+        await self._transport.request("DELETE", _path(session), timeout_s=_LEAVE_S, repeatable=True)
 
     async def _beat_forever(self, session: bytes, every_s: float) -> None:
         """Signs of life, where the worker itself has not reported for a while."""
@@ -206,11 +204,17 @@ class RemoteLink:
 def _run(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.run_forever()
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        loop.run_until_complete(asyncio.sleep(0))
+        loop.run_until_complete(_end_all())
     finally:
         loop.close()
+
+
+async def _end_all() -> None:
+    """What is under way is broken off."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 def _path(session: bytes, call: str = "") -> str:

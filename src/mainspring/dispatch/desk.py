@@ -140,9 +140,9 @@ class Desk:
             self._end_live(place, forgotten)
         if report.running or report.progress:
             await self._store.mark_running(report.running or [], report.progress)
-        cancel = place.take_cancels()
-        if place.live and report.running is not None:
-            cancel += await self._store.list_cancelling(session)
+        cancel = place.repeat_cancels()
+        if place.cancel is not None and place.live and report.running is not None:
+            cancel = await self._store.list_cancelling(session)
         self._notify()
         return ReportReply(rejected, cancel, place.draining)
 

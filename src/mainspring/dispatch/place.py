@@ -150,7 +150,7 @@ class Place:
     # news
 
     def ask_to_stop(self, job: bytes) -> None:
-        """Somebody wants this job cancelled. A worker elsewhere hears it with its next answer, once; reports say it again."""
+        """Somebody wants this job cancelled. A worker elsewhere hears it with its next answer; reports repeat it until it has."""
         if self.cancel is not None:
             self.cancel(job)
         elif job not in self._told:
@@ -164,8 +164,14 @@ class Place:
         self._tell()
 
     def take_cancels(self) -> list[bytes]:
+        """Those that a worker elsewhere has not been told of."""
         cancels, self._cancels = self._cancels, []
         return cancels
+
+    def repeat_cancels(self) -> list[bytes]:
+        """All of them, in case an answer got lost."""
+        self._cancels = []
+        return [job for job in self._told if job in self.live]
 
     def _tell(self) -> None:
         if self.cancel is None:
