@@ -2,6 +2,7 @@
 
 store            MAINSPRING_STORE           sqlite:///mainspring.db; also http://… or https://…, which is a server
 key              MAINSPRING_KEY             none    servers: the key that says who asks
+join_token       MAINSPRING_JOIN_TOKEN      none    workers at a server, instead of a key: exchanged once for one
 ca_file          MAINSPRING_CA_FILE         the system's    servers with https: certificates to trust
 schema           MAINSPRING_SCHEMA          mainspring   PostgreSQL: the schema that holds our tables
 listen_url       MAINSPRING_LISTEN_URL      none    PostgreSQL behind a pooler: a direct connection for wake-ups
@@ -140,6 +141,16 @@ def _listen_url(given: object) -> str:
     if not is_postgres(url):
         raise InvalidError("listen_url", "expected a PostgreSQL URL: a direct connection to the same database")
     return url
+
+
+def join_token_setting(given: str | None, environ: Mapping[str, str] = os.environ) -> str | None:
+    """The token that a worker without a key enrols with."""
+    token = given if given is not None else environ.get("MAINSPRING_JOIN_TOKEN")
+    if token is not None and (not token.isascii() or not token.isprintable() or not token or " " in token):
+        raise InvalidError(
+            "join_token", "holds characters that no token has: was it copied completely, without quotes?"
+        )
+    return token
 
 
 def run_settings(

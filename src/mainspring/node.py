@@ -21,6 +21,7 @@ from mainspring.runtime.log import get_logger
 from mainspring.runtime.service import Service
 from mainspring.settle.settler import Settler
 from mainspring.store.contract import Hint, Store
+from mainspring.sweep.orphans import PATIENCE_S
 from mainspring.sweep.ownership import LEASE_S, Heartbeat, Ownership
 from mainspring.sweep.pruner import Pruner
 from mainspring.sweep.rescuer import Rescuer
@@ -86,7 +87,7 @@ class Node:
         await self.store.insert_node(self.id, self.name, LEASE_S, self.url)
         if self.dispatcher.closed:  # asked to stop before it began
             await self.store.drain_nodes([self.id])
-        self.desk.node = self.id
+        self.desk.node = self.dispatcher.node = self.id
         self.ownership.join(self.id)
         self.rescuer.look()
         await self.ownership.look()
@@ -99,6 +100,10 @@ class Node:
         self._heartbeat.start()
         for service in self._services.values():
             service.start()
+
+    def serves_workers(self) -> None:
+        """This node has an API: workers that have lost theirs can come here."""
+        self.rescuer.orphans.patience_s = PATIENCE_S
 
     def drain(self) -> None:
         """Assign nothing more, and let others have the partitions; what runs here goes on."""

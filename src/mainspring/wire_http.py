@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta, Raw, Struct, field
 
 from mainspring.core.job import MAX_RESULT_BYTES, Options, Resources
 from mainspring.core.lifecycle import Reason
@@ -79,7 +79,7 @@ class Pull(Struct, frozen=True, kw_only=True):
 
 
 class HttpAssignment(Struct, frozen=True, gc=False):
-    """One attempt at one job. `options`: those that are not the default; times in them are microseconds since 1970."""
+    """One attempt at one job. `options`: what it was submitted with; times in them are microseconds since 1970."""
 
     job: str
     attempt: int
@@ -112,7 +112,7 @@ class HttpOutcome(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     job: str
     attempt: AttemptNumber
     type: OutcomeType
-    result: Raw = _NULL
+    result: Raw = field(default_factory=lambda: _NULL)  # a plain default of this type has no JSON schema
     failure: HttpFailure | None = None
     retry: bool = True
     retry_after_s: Annotated[float, Meta(ge=0, le=MAX_WAIT_S)] | None = None

@@ -7,13 +7,26 @@ from api.site import UNKNOWN, Site
 
 async def test_a_job_from_submit_to_result(each_site: Site) -> None:
     site = each_site
-    answer = await site.ask("POST", "/v1/jobs", {"kind": "add", "arguments": {"a": 2, "b": 3}, "options": {"priority": 7}})
+    answer = await site.ask(
+        "POST", "/v1/jobs", {"kind": "add", "arguments": {"a": 2, "b": 3}, "options": {"priority": 7}}
+    )
     assert (answer.status, answer.document["existed"]) == (201, False)
     job = answer.document["id"]
     ended = await site.ended(job)
-    assert (ended["id"], ended["kind"], ended["state"], ended["result"], ended["error"]) == (job, "add", "completed", 5, None)
+    assert (ended["id"], ended["kind"], ended["state"], ended["result"], ended["error"]) == (
+        job,
+        "add",
+        "completed",
+        5,
+        None,
+    )
     read = (await site.ask("GET", f"/v1/jobs/{job}", key="viewer")).document
-    assert (read["priority"], read["queue"], read["tenant"], read["arguments"]) == (7, "sums", "default", {"a": 2, "b": 3})
+    assert (read["priority"], read["queue"], read["tenant"], read["arguments"]) == (
+        7,
+        "sums",
+        "default",
+        {"a": 2, "b": 3},
+    )
     assert read["created_at"].endswith("Z")
     explained = (await site.ask("GET", f"/v1/jobs/{job}/explain")).document
     assert explained["causes"]
@@ -25,7 +38,9 @@ async def test_a_key_is_one_job(each_site: Site) -> None:
     first = await site.ask("POST", "/v1/jobs", document, headers={"Idempotency-Key": "order-7"})
     again = await site.ask("POST", "/v1/jobs", document | {"options": {"key": "order-7"}})
     assert (first.status, again.status, again.document) == (201, 200, {"id": first.document["id"], "existed": True})
-    other = await site.ask("POST", "/v1/jobs", {"kind": "add", "arguments": {"a": 2}}, headers={"Idempotency-Key": "order-7"})
+    other = await site.ask(
+        "POST", "/v1/jobs", {"kind": "add", "arguments": {"a": 2}}, headers={"Idempotency-Key": "order-7"}
+    )
     assert (other.status, other.document["type"]) == (409, "/v1/problems/conflict")
     twice = await site.ask(
         "POST", "/v1/jobs", document | {"options": {"key": "x"}}, headers={"Idempotency-Key": "order-7"}

@@ -17,6 +17,8 @@ from mainspring.verbs.explaining import causes
 from mainspring.verbs.facts import MOST_AHEAD, Facts, LimitFact, Parent, gather
 from mainspring.wire import Failure, WorkerInfo
 
+EVERYWHERE = True
+
 NODE = NodeRecord(b"n" * 16, "host-1", NOW - SECOND, NOW + SECOND)
 ERROR = AttemptFailure(1, NOW - SECOND, Failure("error", "ValueError", "no\nway"))
 

@@ -6,6 +6,8 @@ import uuid
 from cli.harness import Cli
 from mainspring.core.partition import make_id
 
+EVERYWHERE = True
+
 NOBODY = str(uuid.UUID(bytes=make_id(1, 2, 3)))
 
 

@@ -8,6 +8,8 @@ import pytest
 from cli.harness import Cli
 from mainspring import App
 
+EVERYWHERE = True
+
 
 async def insert(app: App, name: str, lease_s: float = 100.0, start: bytes = b"") -> None:
     await app.store.insert_node(start + os.urandom(16 - len(start)), name, lease_s)

@@ -83,7 +83,7 @@ def test_a_worker_that_is_asked_to_leave_ends_as_on_sigterm() -> None:
 
 @pytest.mark.usefixtures("workplace")
 def test_dev_shows_what_happens_and_stops_on_ctrl_c() -> None:
-    with running("dev", "tasks:app") as dev:
+    with running("dev", "tasks:app", "--port", "0") as dev:
         greeting = "".join(lines_until(dev, "Ctrl-C"))
         assert "mainspring.db" in greeting
         assert "broken, report, send" in greeting
@@ -100,7 +100,7 @@ def test_dev_shows_what_happens_and_stops_on_ctrl_c() -> None:
 
 @pytest.mark.usefixtures("workplace")
 def test_dev_events_for_machines() -> None:
-    with running("dev", "tasks:app", "--json") as dev:
+    with running("dev", "tasks:app", "--port", "0", "--json") as dev:
         lines_until(dev, "ready")
         mainspring("submit", "send", "--args", '{"to": "a"}')
         event = json.loads(lines_until(dev, '"event":"completed"')[-1])

@@ -5,6 +5,8 @@ from mainspring import App
 from mainspring.core.job import Limit
 from mainspring.store.contract import QueueRecord
 
+EVERYWHERE = True
+
 
 def test_list_counts_and_limits(cli: Cli) -> None:
     async def limit(app: App) -> None:

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from cli.harness import Cli
-from mainspring.cli.reading import encoded, read_arguments, read_moment, read_time
+from mainspring.cli.reading import read_arguments
+from mainspring.core.jsontext import encode_object
+from mainspring.core.options_json import read_moment
+from mainspring.core.timer import read_time
 from mainspring.errors import InvalidError
 
 BAD_ARGUMENTS = {
@@ -39,7 +42,7 @@ BAD_ARGUMENTS = {
 def test_bad_arguments_are_refused_at_once(text: str, problem: str) -> None:
     started_s = time.perf_counter()
     with pytest.raises(InvalidError, match=problem) as caught:
-        encoded(read_arguments(text))
+        encode_object("args", read_arguments(text))
     assert caught.value.field == "args"
     assert time.perf_counter() - started_s < 1
 
@@ -56,14 +59,14 @@ def test_bad_arguments_are_one_line_and_code_2(cli: Cli, text: str, problem: str
 def test_good_arguments_are_kept_exactly(text: str) -> None:
     import json
 
-    assert json.loads(encoded(read_arguments(text))) == json.loads(text)
+    assert json.loads(encode_object("args", read_arguments(text))) == json.loads(text)
 
 
 def test_the_size_limit_is_exact() -> None:
     empty = len('{"a":""}')
-    assert len(encoded(read_arguments('{"a": "' + "x" * (1_048_576 - empty) + '"}'))) == 1_048_576
+    assert len(encode_object("args", read_arguments('{"a": "' + "x" * (1_048_576 - empty) + '"}'))) == 1_048_576
     with pytest.raises(InvalidError, match="too many"):
-        encoded(read_arguments('{"a": "' + "x" * (1_048_577 - empty) + '"}'))
+        encode_object("args", read_arguments('{"a": "' + "x" * (1_048_577 - empty) + '"}'))
 
 
 def test_arguments_from_a_file(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ import typer
 from mainspring.cli.root import COMMANDS, build
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
-_HEADING = re.compile(r"^### `mainspring ([a-z ]+)`$", re.MULTILINE)
+_HEADING = re.compile(r"^### `mainspring ([a-z -]+)`$", re.MULTILINE)
+_EVERYWHERE = {"--store", "--server", "--json"}  # described once, for all commands
 _OPTION = re.compile(r"^\| `(--[a-z-]+)", re.MULTILINE)
 
 
@@ -39,7 +40,7 @@ def test_every_command_has_its_section() -> None:
 def test_every_option_is_described(name: str) -> None:
     section = documented()[name]
     options = {option for p in TREE[name].params for option in p.opts if option.startswith("--") and option != "--help"}
-    assert set(_OPTION.findall(section)) | {"--store", "--json"} == options | {"--store", "--json"}
+    assert set(_OPTION.findall(section)) | _EVERYWHERE == options | _EVERYWHERE
     for parameter in TREE[name].params:
         if not parameter.opts[0].startswith("--"):
             assert f"{parameter.metavar}" in section.partition("\n\n")[2].partition("```")[2]

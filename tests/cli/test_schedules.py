@@ -2,6 +2,8 @@
 
 from cli.harness import Cli
 
+EVERYWHERE = True
+
 
 def test_list_show_and_next(cli: Cli) -> None:
     (listed,) = cli("schedules", "list", "--json").document["schedules"]

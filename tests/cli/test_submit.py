@@ -7,6 +7,8 @@ import pytest
 from cli.harness import Cli
 from mainspring.core.partition import parse_id
 
+EVERYWHERE = True
+
 
 def test_submits_with_the_kinds_defaults(cli: Cli) -> None:
     ran = cli("submit", "send", "--args", '{"to": "a"}')

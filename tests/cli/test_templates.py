@@ -8,6 +8,8 @@ import pytest
 
 from cli.harness import Cli
 
+EVERYWHERE = True
+
 WELCOME: dict[str, Any] = {
     "kind": "send",
     "arguments": {"to": {"$": "to"}, "count": {"$": "count"}},

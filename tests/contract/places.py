@@ -36,7 +36,8 @@ class Places:
 
     async def _take(self, picks: list[Pick]) -> list[Assigned]:
         ready = await self._make({_name(job): job.job for pick in picks for job in pick.jobs})
-        wanted = [structs.replace(pick, jobs=[ready[_name(job)] for job in pick.jobs]) for pick in picks]
+        # Whose the session is, is asked where the jobs are: here nobody adopts it.
+        wanted = [structs.replace(pick, jobs=[ready[_name(job)] for job in pick.jobs], node=None) for pick in picks]
         answers = await self._store.assign_jobs(wanted)
         return [_meant(pick, answer) for pick, answer in zip(picks, answers, strict=True)]
 

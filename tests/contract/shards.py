@@ -40,6 +40,7 @@ from mainspring.store.contract import (
     JobFilter,
     KindRecord,
     LimitUse,
+    LiveJob,
     MissedRecord,
     NodeRecord,
     Pick,
@@ -336,10 +337,27 @@ class ShardedStore:
         return await self.home.list_nodes()
 
     async def insert_session(
-        self, session: bytes, node: bytes, name: str, info: WorkerInfo | None = None, tenant: str | None = None
+        self,
+        session: bytes,
+        node: bytes,
+        name: str,
+        info: WorkerInfo | None = None,
+        tenant: str | None = None,
+        remote: bool = False,
     ) -> None:
         for store in (*self.shards, self.limits):
-            await store.insert_session(session, node, name, info, tenant)
+            await store.insert_session(session, node, name, info, tenant, remote)
+
+    async def adopt_session(self, session: bytes, node: bytes) -> list[LiveJob] | None:
+        """At home last: what is broken off before is done again, by whoever adopts it then."""
+        live: list[LiveJob] = []
+        for copy in self.copies:
+            live += await copy.adopt_session(session, node) or []
+        own = await self.home.adopt_session(session, node)
+        return None if own is None else own + live
+
+    async def list_orphans(self) -> dict[bytes, bytes]:
+        return await self.home.list_orphans()
 
     async def read_sessions(self, ids: Sequence[bytes]) -> list[SessionRecord | None]:
         return await self.home.read_sessions(ids)
@@ -354,9 +372,9 @@ class ShardedStore:
     async def find_session(self, job: bytes) -> bytes | None:
         return await self.shards[self.shard_of(job)].find_session(job)
 
-    async def end_sessions(self, sessions: Sequence[bytes]) -> None:
+    async def end_sessions(self, sessions: Sequence[bytes], node: bytes | None = None) -> None:
         for shard in self.shards:
-            await shard.end_sessions(sessions)
+            await shard.end_sessions(sessions, node)
 
     # catalog
 
@@ -371,6 +389,9 @@ class ShardedStore:
 
     async def put_kinds(self, kinds: Sequence[KindRecord], limits: dict[str, Limit]) -> None:
         await self.limits.put_kinds(kinds, limits)
+
+    async def add_kinds(self, kinds: Sequence[KindRecord]) -> None:
+        await self.limits.add_kinds(kinds)
 
     async def list_kinds(self) -> list[KindRecord]:
         return await self.limits.list_kinds()
@@ -474,7 +495,9 @@ class ShardedStore:
     async def list_template_versions(self, tenant: str, name: str) -> list[TemplateRecord]:
         return await self.home.list_template_versions(tenant, name)
 
-    async def set_template(self, tenant: str, name: str, *, current: int, shared_with: tuple[str, ...]) -> bool:
+    async def set_template(
+        self, tenant: str, name: str, *, current: int | None = None, shared_with: tuple[str, ...] | None = None
+    ) -> bool:
         return await self.home.set_template(tenant, name, current=current, shared_with=shared_with)
 
     async def delete_template(self, tenant: str, name: str) -> bool:

@@ -50,6 +50,23 @@ async def test_a_key_is_revoked_once_and_stays_readable(scene: Scene) -> None:
     assert times == [START + 3 * SECOND, START + 6 * SECOND]
 
 
+async def test_an_id_is_taken_once_whoever_asks_for_it_at_the_same_time(scene: Scene) -> None:
+    await scene.store.insert_keys([key("token", role="join")])
+    stores = [scene.store, await scene.backend.open(scene.clock)]
+    try:
+        tries = (store.insert_keys([key("one", name=str(n))]) for n, store in enumerate(stores * 3))
+        answers = await asyncio.gather(*tries)
+    finally:
+        await stores[1].close()
+    assert sorted(answers) == [False] * 5 + [True]
+    (one,) = await scene.store.read_keys(["one"])
+    assert one is not None
+    assert one.name == str(answers.index(True))
+    before = await scene.everything()
+    assert not await scene.store.insert_keys([key("other"), key("one")], spend="token")
+    assert await scene.everything() == before
+
+
 async def test_a_token_is_spent_in_the_transaction_that_stores_what_it_buys(scene: Scene) -> None:
     await scene.store.insert_keys([key("token", role="join")])
     scene.clock.advance(1)

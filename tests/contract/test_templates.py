@@ -81,6 +81,15 @@ async def test_only_what_is_there_can_be_set(scene: Scene) -> None:
     assert await scene.everything() == before
 
 
+async def test_what_is_not_given_stays_as_it_is(scene: Scene) -> None:
+    await scene.store.put_templates([template("t", shared_with=("beta",)), template("t", 2)])
+    assert await scene.store.set_template("acme", "t", current=1)
+    assert [(t.current, t.shared_with) for t in await scene.store.list_templates("acme")] == [(1, ("beta",))]
+    assert await scene.store.set_template("acme", "t", shared_with=())
+    assert [(t.current, t.shared_with) for t in await scene.store.list_templates("acme")] == [(1, ())]
+    assert not await scene.store.set_template("acme", "none", shared_with=())
+
+
 async def test_a_tenant_sees_its_own_and_those_shared_with_it(scene: Scene) -> None:
     mine, public = template("mine"), template("public", shared_with=(ALL_TENANTS,))
     shared, foreign = template("shared", tenant="beta", shared_with=("other", "acme")), template("x", tenant="beta")

@@ -34,7 +34,7 @@ def test_quickstart_prints_its_result_and_ends(folder: Path) -> None:
 
 
 def test_tour_shows_everything_and_ends_on_ctrl_c(folder: Path) -> None:
-    process = start(folder, MAINSPRING, "dev", "examples.tour:app")
+    process = start(folder, MAINSPRING, "dev", "examples.tour:app", "--port", "0")
     try:
         told = read_until(process, "on its way", "17984", "paid at attempt", "still here", "due in 8 s")
         assert "retrying   charge_card" in told

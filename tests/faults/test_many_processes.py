@@ -8,11 +8,8 @@ import pytest
 
 from faults.checks import check_effects, check_tables
 from faults.harness import ON_SQLITE, Site, until
-from mainspring.app.schedules import ScheduleVerbs
-from mainspring.core.job import DEFAULT_TENANT
-from mainspring.core.schedule import parse_rule
 from mainspring.store.sqlite.database import connect
-from mainspring.sweep.ticker import Definition
+from mainspring.verbs.documents import NewSchedule
 
 SOON_S = 20.0  # much more than a hint takes, much less than the hour until anybody looks by himself
 
@@ -38,7 +35,7 @@ def test_a_web_process_submits_and_another_runs(site: Site) -> None:
 
 def test_hints_reach_the_other_process(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody polls: every slow look is set to an hour, in both processes."""
-    monkeypatch.setattr("mainspring.app.handle._SLOW_LOOK_S", 3600.0)
+    monkeypatch.setattr("mainspring.verbs.looking.SLOW_LOOK_S", 3600.0)
     worker = site.worker(slow_looks=True, slots=10)
     jobs = site.jobs()
     with jobs.app.sync as app:
@@ -48,9 +45,9 @@ def test_hints_reach_the_other_process(site: Site, monkeypatch: pytest.MonkeyPat
         assert jobs.quick.options(delay="300ms").sync.submit(0).result(timeout=SOON_S) == worker.pid
         assert jobs.flaky.sync.submit().result(timeout=SOON_S) == worker.pid
 
-        stored = ScheduleVerbs(jobs.app.store, DEFAULT_TENANT)
-        definition = Definition(parse_rule(cron="* * * * * *", overlap="allow"), "quick", '{"number":0}')
-        app.call(stored.create("often", definition))
+        rule = {"cron": "* * * * * *", "overlap": "allow"}
+        often = NewSchedule(name="often", kind="quick", rule=rule, arguments={"number": 0})
+        app.call(jobs.app.schedules.create(often))
         fired = "select count(*) from job where kind = 'quick' and state = 'completed'"
         before = site.value(fired)
         until(lambda: site.value(fired) >= before + 2, "a schedule made elsewhere fires", SOON_S)

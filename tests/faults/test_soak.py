@@ -25,6 +25,7 @@ from postgres.server import Server
 
 LONG_S = 600.0
 WORKERS, NODES, SUBMITTERS = 4, 3, 2
+PAUSE_S = 0.4  # of a submitter between two batches: well over 10,000 jobs a minute, and few left to do when everything is healed
 SCHEDULES, EVERY_S = 50, 5
 
 
@@ -56,7 +57,7 @@ def tell(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> 
 
 def _soak(site: Site, soak: Soak, plan: Plan, lease_s: float, tell: Tell) -> None:
     tell(f"seed {plan.seed}, {plan.seconds:g} s")
-    loads = [site.load(f"load-{number}", seed=plan.seed + number) for number in range(SUBMITTERS)]
+    loads = [site.load(f"load-{number}", seed=plan.seed + number, pause_s=PAUSE_S) for number in range(SUBMITTERS)]
     soak.suffer(plan.seconds, tell)
     soak.heal()
     done = [load.stop() for load in loads]

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass, field
 
-from mainspring.core.job import NewJobs
+from msgspec import json
+
+from mainspring.core.job import NewJobs, Options
 from mainspring.core.lifecycle import ENDED, LIVE, MAX_LOSSES, WAITING, State
 from mainspring.core.rank import rank_of
 from mainspring.core.timer import HOUR, Micros
-from mainspring.store.contract import Inserted, Settlement
+from mainspring.store.contract import UNCHANGED, Change, Inserted, Ready, Settlement
 
 CLAIM_LIFE = 24 * HOUR
 
@@ -23,6 +25,9 @@ class Job:
     rank: Micros
     retries: int
     start_by: Micros | None
+    queue: str
+    lane: int
+    arguments: bytes
     deadline_at: Micros | None = None
     may_expire: bool = False
     ripe: bool = False  # in `ready`, not in `timer`
@@ -79,6 +84,9 @@ class Oracle:
                 rank_of(due_at, batch.template.priority, options.deadline_at) + place,
                 options.retries,
                 options.start_by,
+                batch.template.queue,
+                batch.template.lane,
+                batch.arguments[place],
                 options.deadline_at,
                 may_expire=options.start_by is not None,
                 ripe=due_at <= self.now,
@@ -102,23 +110,30 @@ class Oracle:
             return "requested"
         return "ended"
 
-    def retry(self, id_: bytes) -> str | None:
-        job = self.jobs.get(id_)
-        if job is None or job.state not in (State.FAILED, State.CANCELLED):
-            return None if job is None else job.state
-        job.failures = job.losses = 0
-        self._requeue(job, self.now)
-        if job.schedule is not None:
-            self.active[id_] = job.schedule
+    def change(self, change: Change) -> str | None:
+        job = self.jobs.get(change.job)
+        if job is None:
+            return None
+        wanted = (State.FAILED, State.CANCELLED) if change.replay else (State.PENDING,)
+        if job.state not in wanted or change.attempt not in (None, job.attempt):
+            return UNCHANGED if job.state == State.PENDING else job.state
+        if change.replay:
+            job.failures = job.losses = 0
+            if job.schedule is not None:
+                self.active[job.id] = job.schedule
+        job.priority = job.priority if change.priority is None else change.priority
+        job.arguments = job.arguments if change.arguments is None else change.arguments
+        if change.lane is not None:
+            job.lane, job.queue = change.lane.number(), change.lane.queue
+        if change.options is not None:
+            self._must_start_by(job, json.decode(change.options, type=Options).start_by)
+        unsaid = self.now if change.replay else job.due_at
+        self._requeue(job, unsaid if change.due_at is None else change.due_at)
         return "pending"
 
-    def reprioritise(self, id_: bytes, priority: int) -> str | None:
-        job = self.jobs.get(id_)
-        if job is None or job.state != State.PENDING:
-            return None if job is None else job.state
-        job.priority = priority
-        self._requeue(job, job.due_at)
-        return "pending"
+    def _must_start_by(self, job: Job, start_by: Micros | None) -> None:
+        if start_by != job.start_by:
+            job.start_by, job.may_expire = start_by, start_by is not None
 
     # timers
 
@@ -153,11 +168,11 @@ class Oracle:
         waiting = (job for job in self.jobs.values() if job.state == State.PENDING and job.ripe)
         return sorted(waiting, key=lambda job: (job.rank, job.id))
 
-    def assign(self, session: bytes, id_: bytes, attempt: int) -> bool:
-        job = self.jobs.get(id_)
+    def assign(self, session: bytes, entry: Ready) -> bool:
+        job = self.jobs.get(entry.job)
         if not self.sessions[session] or job is None or job.state != State.PENDING:
             return False
-        if not job.ripe or job.attempt != attempt:
+        if not job.ripe or (job.attempt, job.lane) != (entry.attempt, entry.lane):
             return False
         job.state, job.session, job.ripe = State.ASSIGNED, session, False
         job.attempt += 1

@@ -20,10 +20,11 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from msgspec import structs
+from msgspec import json, structs
 
 from contract.backends import Fresh
 from contract.scene import FAILURE, START, JumpingClock, Scene, make_batch, make_schedule
+from mainspring.core.lane import Lane
 from mainspring.core.lifecycle import LIVE, State, may
 from mainspring.core.timer import SECOND
 from mainspring.settle.settler import verdict
@@ -35,6 +36,7 @@ T = TypeVar("T")
 
 DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 SCHEDULES = ["default/s", "default/t"]
+LANES = [Lane("default", "a", "work"), Lane("default", "b", "work")]
 
 some = st.integers(0, 10_000)
 delays = st.sampled_from([None, 0, 1, 30])
@@ -118,15 +120,44 @@ class StoreAgainstOracle(RuleBasedStateMachine):
         ended = [job for job in self.oracle.jobs.values() if job.finished_at is not None]
         job = ended[which % len(ended)] if ended and which % 4 else self._any_job(which)
         assert job is not None
-        assert self.run(self.store.change_jobs([Change(job.id, replay=True)])) == [self.oracle.retry(job.id)]
+        self._change(Change(job.id, replay=True))
 
     @precondition(lambda self: self.oracle.jobs)
-    @rule(which=some, priority=st.integers(1, 10))
-    def reprioritise(self, which: int, priority: int) -> None:
+    @rule(
+        which=some,
+        replay=st.sampled_from([False, False, True]),
+        old=st.sampled_from([None, None, 0, 1]),
+        priority=st.none() | st.integers(1, 10),
+        delay=delays,
+        argument=st.sampled_from([None, b"3", b"4"]),
+        lane=st.sampled_from([None, *LANES]),
+        start_by=st.sampled_from([None, 5, 60, "never"]),
+    )
+    def change(
+        self,
+        which: int,
+        replay: bool,
+        old: int | None,
+        priority: int | None,
+        delay: int | None,
+        argument: bytes | None,
+        lane: Lane | None,
+        start_by: int | str | None,
+    ) -> None:
         job = self._any_job(which)
         assert job is not None
-        answer = self.run(self.store.change_jobs([Change(job.id, priority=priority)]))
-        assert answer == [self.oracle.reprioritise(job.id, priority)]
+        attempt = None if old is None else job.attempt - old
+        due_at = None if delay is None else self.clock.now() + delay * SECOND
+        options = None if start_by is None else self._options(job, start_by)
+        self._change(Change(job.id, replay, attempt, argument, due_at, priority, None, options, lane))
+
+    def _options(self, job: Job, start_by: int | str) -> bytes:
+        """The job's own, with another time by which it must have started."""
+        at = self.clock.now() + start_by * SECOND if isinstance(start_by, int) else None
+        return json.encode(structs.replace(self.run(self.scene.record(job.id)).options, start_by=at))
+
+    def _change(self, change: Change) -> None:
+        assert self.run(self.store.change_jobs([change])) == [self.oracle.change(change)]
 
     # time
 
@@ -151,8 +182,8 @@ class StoreAgainstOracle(RuleBasedStateMachine):
     def look(self) -> None:
         """Read the order, as a dispatcher does; what it read may be old when it is used."""
         ready = self.run(self.scene.ready())
-        expected = [(job.rank, job.id, job.attempt) for job in self.oracle.ready()]
-        assert [(entry.rank, entry.job, entry.attempt) for entry in ready] == expected
+        expected = [Ready(job.rank, job.id, job.attempt, job.lane) for job in self.oracle.ready()]
+        assert ready == expected
         self.seen = (self.seen + ready)[-30:]
 
     @precondition(lambda self: self.seen)
@@ -162,7 +193,7 @@ class StoreAgainstOracle(RuleBasedStateMachine):
         picked = list(dict.fromkeys(self.seen[n % len(self.seen)] for n in which))
         session = self.all_sessions[which[0] % len(self.all_sessions)] if ended else self.open_sessions[seat]
         (answer,) = self.run(self.store.assign_jobs([Pick(session, picked)]))
-        won = [entry for entry in picked if self.oracle.assign(session, entry.job, entry.attempt)]
+        won = [entry for entry in picked if self.oracle.assign(session, entry)]
         assert answer.won == won
         assert answer.lost == [entry for entry in picked if entry not in won]
         for entry in won:
@@ -174,14 +205,14 @@ class StoreAgainstOracle(RuleBasedStateMachine):
         """The usual round: ripen, read, assign at once, and perhaps report."""
         self.ripen()
         self.look()
-        entries = [Ready(job.rank, job.id, job.attempt) for job in self.oracle.ready()[:most]]
+        entries = [Ready(job.rank, job.id, job.attempt, job.lane) for job in self.oracle.ready()[:most]]
         if not entries:
             return
         session = self.open_sessions[seat]
         (answer,) = self.run(self.store.assign_jobs([Pick(session, entries)]))
         assert answer.won == entries
         for entry in entries:
-            assert self.oracle.assign(session, entry.job, entry.attempt)
+            assert self.oracle.assign(session, entry)
             self._note_start(entry.job)
         self.state_is_the_oracles()
         if outcome is not None:
@@ -315,6 +346,8 @@ class StoreAgainstOracle(RuleBasedStateMachine):
             assert record is not None
             job = self.oracle.jobs[record.id]
             assert (record.state, record.attempt, record.priority) == (job.state, job.attempt, job.priority)
+            assert (record.queue, record.lane, record.arguments) == (job.queue, job.lane, job.arguments)
+            assert record.options.start_by == job.start_by
             assert (record.failures, record.losses) == (job.failures, job.losses)
             assert (record.finished_at, record.reason) == (job.finished_at, job.reason)
             assert (record.id in ripe) == job.ripe, "I8"
@@ -351,7 +384,7 @@ class StoreAgainstOracle(RuleBasedStateMachine):
         if not hasattr(self, "store"):
             return
         self.scene.check()
-        counted = Counter(("default", job.state) for job in self.oracle.jobs.values())
+        counted = Counter((job.queue, job.state) for job in self.oracle.jobs.values())
         assert self.run(self.store.count_jobs()) == dict(counted), "I15"
 
 

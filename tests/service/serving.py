@@ -6,16 +6,53 @@ The server executes what `app` declares, so a test that wants jobs to end gives 
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from mainspring import App
 from mainspring.app.serving import Serving
 from mainspring.config import ServeSettings
+from mainspring.node import Node
 from mainspring.runtime.loop import new_event_loop
+from mainspring.store.contract import Store
+from mainspring.store.sqlite import SqliteStore
+from mainspring.verbs.engine import Engine
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@asynccontextmanager
+async def api_over(store: Store, *, keys: bool = True) -> AsyncIterator[tuple[Engine, Serving]]:
+    """The API over a store, and no node at work: nothing fires there, nothing runs, and the clock may stand still."""
+    node = Node(store, keep_s=1e6, keep_failed_s=1e6)  # not started: its desk is all that a server needs of it
+    engine = Engine(store, desk=node.desk)
+    serving = Serving(ServeSettings(port=0, keys=keys))
+    await serving.start(engine, node)
+    try:
+        yield engine, serving
+    finally:
+        await serving.stop()
+        engine.close()
+
+
+@contextmanager
+def api_apart(path: Path) -> Iterator[str]:
+    """The same over a SQLite file, on a thread of its own and without keys; its URL."""
+
+    @asynccontextmanager
+    async def serve() -> AsyncIterator[str]:
+        store = await SqliteStore.open(path)
+        async with api_over(store, keys=False) as (_, serving):
+            yield serving.address
+        await store.close()
+
+    with _apart(serve()) as url:
+        yield url
 
 
 class Served(Struct, frozen=True):
@@ -47,33 +84,27 @@ async def served(app: App, *, keys: bool = False, port: int = 0, **run: Any) -> 
 @contextmanager
 def served_apart(app: App, *, keys: bool = False, port: int = 0, **run: Any) -> Iterator[Served]:
     """On a thread of its own: for tests that block, as commands do."""
-    told: list[Served] = []
-    failed: list[BaseException] = []
-    ready, ending = threading.Event(), asyncio.Event()
+    with _apart(served(app, keys=keys, port=port, **run)) as server:
+        yield server
 
-    async def serve() -> None:
-        async with served(app, keys=keys, port=port, **run) as server:
-            told.append(server)
-            ready.set()
-            await ending.wait()
 
-    def work() -> None:
+@contextmanager
+def _apart(server: AbstractAsyncContextManager[T]) -> Iterator[T]:
+    """Keep something open in an event loop on another thread."""
+    loop = new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="test-server")
+    thread.start()
+
+    def call(work: Coroutine[Any, Any, R]) -> R:
+        return asyncio.run_coroutine_threadsafe(work, loop).result()
+
+    try:
+        opened = call(server.__aenter__())
         try:
-            runner.run(serve())
-        except BaseException as error:
-            failed.append(error)
+            yield opened
         finally:
-            ready.set()
-
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        thread = threading.Thread(target=work, name="test-server")
-        thread.start()
-        ready.wait()
-        try:
-            if told:
-                yield told[0]
-        finally:
-            runner.get_loop().call_soon_threadsafe(ending.set)
-            thread.join()
-    if failed:
-        raise failed[0]
+            call(server.__aexit__(None, None, None))
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

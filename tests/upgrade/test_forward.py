@@ -4,7 +4,7 @@ import re
 import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import apsw
@@ -14,6 +14,7 @@ import pytest
 from contract.backends import Backend, PostgresBackend, SqliteBackend
 from contract.scene import START, JumpingClock, Scene
 from mainspring.core.timer import SECOND
+from mainspring.errors import StoreError
 from mainspring.store.contract import Inserted, JobFilter, LimitUse
 from mainspring.store.queries import load_migrations
 from mainspring.store.sqlite.database import APPLICATION_ID
@@ -119,3 +120,17 @@ async def test_what_an_earlier_version_left_behind_comes_to_its_end(scene: Scene
     scene.clock.advance(86_400 * 2)
     assert await scene.prune(86_400) == 20
     assert scene.count("job") == 0
+
+
+async def test_a_users_table_whose_name_a_migration_needs_is_named_and_nothing_is_changed(folder: Path) -> None:
+    with _file(SCHEMAS["sqlite", "0002"].read_text(), folder) as backend:
+        with closing(apsw.Connection(str(backend.path))) as users:
+            users.execute("create table Tenant (name text)")
+        with pytest.raises(StoreError, match="'tenant' of yours, and Mainspring needs the name from schema 3 on"):
+            await backend.open(JumpingClock(START))
+        with closing(apsw.Connection(str(backend.path))) as users:
+            assert users.execute("select max(number) from migration").get == 2
+            users.execute("alter table Tenant rename to client")
+        store = await backend.open(JumpingClock(START))
+        assert backend.rows(store, "select count(*) from client") == [(0,)]
+        await store.close()

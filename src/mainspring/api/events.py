@@ -50,13 +50,20 @@ async def job_events(ask: Ask) -> Reply:
 @EVENTS.get("/v1/queues/{name}/events", "queue_events", headers=_HEADERS, answers=_STREAM)
 async def queue_events(ask: Ask) -> Reply:
     """Follow a queue. Its jobs as they end."""
-    return Stream(ask, ask.verbs.system.events(ask.path("name"), _after(ask)))
+    return await _followed(ask, ask.path("name"))
 
 
 @EVENTS.get("/v1/events", "all_events", headers=_HEADERS, answers=_STREAM)
 async def all_events(ask: Ask) -> Reply:
     """Follow all jobs, as they end."""
-    return Stream(ask, ask.verbs.system.events(None, _after(ask)))
+    return await _followed(ask, None)
+
+
+async def _followed(ask: Ask, queue: str | None) -> Reply:
+    """Begins before it is answered: what happens once a listener has the head of the answer, he hears."""
+    events = ask.verbs.system.events(queue, _after(ask), announce=True)
+    await anext(events)
+    return Stream(ask, events)
 
 
 def _after(ask: Ask) -> str | None:
@@ -92,9 +99,10 @@ class Stream(Reply):
         except MainspringError as error:
             _log.warning("a stream of events has ended early", error=str(error))
         finally:
+            left = leaving.done()
             await end(leaving, stopping)
             await self._events.aclose()
-        if not leaving.done():
+        if not left:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _speak(self, send: "Send", *ends: "asyncio.Future[Any]") -> None:

@@ -58,7 +58,7 @@ class Forwarder:
         """Ask the other server the same."""
         if not url or ask.header(FORWARDED) is not None:
             self._places.pop(session, None)
-            return _unreachable()
+            return _unreachable("has no URL by which others reach it (MAINSPRING_URL), or" if not url else "")
         import aiohttp
 
         headers = {name.decode(): value.decode("latin-1") for name, value in ask.scope["headers"]}
@@ -102,6 +102,6 @@ async def _passed_back(answer: Any) -> Reply:
     return Reply(answer.status, body, answer.headers.get("Content-Type", "application/json").encode(), headers)
 
 
-def _unreachable() -> Reply:
-    words = "the server where this worker is registered cannot be reached for now; try again"
-    return problem_reply(problem("unavailable", 503, words, after_s=1.0))
+def _unreachable(why: str = "") -> Reply:
+    words = f"the server where this worker is registered {why} cannot be reached for now; try again"
+    return problem_reply(problem("unavailable", 503, words.replace("  ", " "), after_s=1.0))

@@ -9,6 +9,7 @@ from mainspring.api.limits import MAX_BULK, MAX_PAGE, MAX_WAIT_IDS, MAX_WAIT_S
 from mainspring.api.operations import Content, Room
 from mainspring.api.replies import Reply, document, nothing
 from mainspring.api.waiting import wait_for
+from mainspring.core.job import MAX_NAME
 from mainspring.core.lifecycle import State
 from mainspring.core.options import whole_number
 from mainspring.errors import InvalidError
@@ -17,16 +18,18 @@ from mainspring.verbs import documents as d
 JOBS = Room("Jobs")
 
 Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE, description="How many at most.")]
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
+Cursor = Annotated[str, Meta(max_length=500)]
 WaitSeconds = Annotated[float, Meta(ge=0, le=MAX_WAIT_S, description="How long to wait, in seconds.")]
 
 
 class JobsQuery(Struct, forbid_unknown_fields=True):
     state: Annotated[State | None, Meta(description="Only jobs in this state.")] = None
-    queue: Annotated[str | None, Meta(description="Only jobs of this queue.")] = None
-    kind: Annotated[str | None, Meta(description="Only jobs of this kind.")] = None
-    tag: Annotated[str | None, Meta(description="Only jobs with this tag.")] = None
-    schedule: Annotated[str | None, Meta(description="Only jobs of the schedule of this name.")] = None
-    after: Annotated[str | None, Meta(description="`next` of the page before.")] = None
+    queue: Annotated[Name | None, Meta(description="Only jobs of this queue.")] = None
+    kind: Annotated[Name | None, Meta(description="Only jobs of this kind.")] = None
+    tag: Annotated[Name | None, Meta(description="Only jobs with this tag.")] = None
+    schedule: Annotated[Name | None, Meta(description="Only jobs of the schedule of this name.")] = None
+    after: Annotated[Cursor | None, Meta(description="`next` of the page before.")] = None
     limit: Limit = 100
 
 

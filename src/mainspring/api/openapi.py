@@ -28,9 +28,9 @@ _DESCRIPTIONS = {
 
 #: Status -> slug and when. Every operation may answer these.
 _ALWAYS = {422: "invalid", 500: "internal", 503: "unavailable"}
-_WITH_KEY = {401: "unknown-key", 403: "forbidden", 429: "limited"}
+_WITH_KEY = {401: "unknown-key", 403: "forbidden", 404: "not-found", 429: "limited"}
 _WITH_BODY = {408: "too-slow", 413: "too-large", 415: "unsupported-media"}
-_OTHER = {404: "not-found", 409: "conflict", 410: "session-ended"}
+_OTHER = {409: "conflict", 410: "session-ended"}
 
 _ABOUT = """Jobs, timers and schedules over HTTP.
 
@@ -181,9 +181,7 @@ def _problems(operation: Operation) -> dict[int, str]:
         slugs |= _WITH_KEY
     if operation.body is not None:
         slugs |= _WITH_BODY
-    if "{" in operation.address:
-        slugs[404] = _OTHER[404]
-    return slugs | {status: _OTHER[status] for status in operation.problems if status in _OTHER}
+    return slugs | {status: _OTHER[status] for status in operation.problems}
 
 
 def _content(content: Content, schemas: dict[Any, Any]) -> dict[str, Any]:

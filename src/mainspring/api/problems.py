@@ -5,12 +5,15 @@ errors of the framework and of the protocol get words from here; what nobody exp
 """
 
 import math
+import time
 from typing import NoReturn
 
 from litestar.exceptions import HTTPException
 from msgspec import ValidationError, json
 
+from mainspring.access.rates import Buckets
 from mainspring.api.replies import PROBLEM, Reply
+from mainspring.core.decoding import refused
 from mainspring.errors import (
     ConflictError,
     ForbiddenError,
@@ -58,6 +61,10 @@ class TooSlowError(MainspringError):
     """A body that stopped coming."""
 
 
+class NotReadyError(MainspringError):
+    """The server itself cannot do it now: it stops, or its store does not answer. Nothing was done."""
+
+
 class MediaError(MainspringError):
     """A content type that this address does not take."""
 
@@ -74,6 +81,7 @@ _KINDS: list[tuple[type[MainspringError], str, int]] = [
     (TooSlowError, "too-slow", 408),
     (MediaError, "unsupported-media", 415),
     (SessionEndedError, "session-ended", 410),
+    (NotReadyError, "unavailable", 503),
     (StoreUnavailableError, "unavailable", 503),
     (StoreUncertainError, "uncertain", 503),
 ]
@@ -127,36 +135,26 @@ def problem_reply(told: Problem, headers: dict[str, str] | None = None) -> Reply
 
 def refuse_decoding(error: ValidationError, where: str = "") -> NoReturn:
     """What msgspec says about a document, as an error of ours that names the field. `where`: the field it is in."""
-    raise InvalidError(*_place(str(error), where)) from None
-
-
-def _place(said: str, where: str) -> tuple[str, str]:
-    """`Expected int - at $.a[0].b` -> (`a[0].b`, `expected int`)."""
-    what, _, place = said.partition(" - at `$")
-    field = place.rstrip("`").lstrip(".")
-    for start, words in _FIELD_IN_TEXT.items():
-        if what.startswith(start):
-            name = what[len(start) :].strip("`")
-            field = f"{field}.{name}" if field else name
-            what = words
-            break
-    inside = f"{where}.{field}" if where and field and not field.startswith("[") else where + field
-    return inside or "body", what[:1].lower() + what[1:]
-
-
-_FIELD_IN_TEXT = {
-    "Object contains unknown field ": "is no field here; check its spelling",
-    "Object missing required field ": "is missing",
-}
+    raise refused(error, where) from None
 
 
 def _detail(error: MainspringError) -> str:
     """Our own words; where a store has passed on its driver's, the log has them and the answer does not."""
     for kind, words in _STORE_WORDS.items():
         if isinstance(error, kind):
-            _log.warning("a request could not use the store", error=str(error))
+            _tell(error)
             return words
     return str(error) or type(error).__name__
+
+
+def _tell(error: MainspringError) -> None:
+    """Log what a store says; during an outage every request meets it, and once in a while is enough."""
+    if _rarely.take("", 1 / _TOLD_EVERY_S, 5.0, time.monotonic()) == 0:
+        _log.warning("a request could not use the store", error=str(error))
+
+
+_TOLD_EVERY_S = 5.0
+_rarely = Buckets()
 
 
 _STORE_WORDS: dict[type[MainspringError], str] = {

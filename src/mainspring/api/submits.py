@@ -43,7 +43,7 @@ _encoder = json.Encoder()
         201: Content(d.Submitted, description="It was submitted."),
         200: Content(d.Submitted, description="A job with this key, or with these arguments, was there already."),
     },
-    problems=(404, 409),
+    problems=(409,),
 )
 async def submit_job(ask: Ask) -> Reply:
     """Submit a job. Durable when this is answered."""

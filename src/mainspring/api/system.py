@@ -7,10 +7,11 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from mainspring.api.asking import Ask
+from mainspring.api.jobs import Name
 from mainspring.api.operations import Room
+from mainspring.api.problems import NotReadyError
 from mainspring.api.replies import Reply, document
 from mainspring.core.timer import to_micros
-from mainspring.errors import StoreUnavailableError
 from mainspring.verbs import documents as d
 
 SYSTEM = Room("System")
@@ -22,7 +23,7 @@ class HistoryQuery(Struct, forbid_unknown_fields=True):
     since: Annotated[datetime, Meta(tz=True, description="From this time on.")]
     until: Annotated[datetime, Meta(tz=True, description="Up to this time.")]
     step_s: Annotated[float, Meta(ge=1, le=366 * 86_400, description="The length of a period, in seconds.")] = 3600.0
-    kind: Annotated[str | None, Meta(description="Only jobs of this kind.")] = None
+    kind: Annotated[Name | None, Meta(description="Only jobs of this kind.")] = None
 
 
 class Orphans(d.Answer, frozen=True, kw_only=True):
@@ -41,12 +42,12 @@ async def health_live(ask: Ask) -> Reply:
 async def health_ready(ask: Ask) -> Reply:
     """Can the server do its work? 503 while its store cannot be reached, and from when it begins to stop."""
     if ask.parts.stopping.is_set():
-        raise StoreUnavailableError("the server is stopping")
+        raise NotReadyError("the server is stopping")
     try:
         async with asyncio.timeout(_PATIENCE_S):
             await ask.parts.engine.store.read_keys(["health"])
     except TimeoutError:
-        raise StoreUnavailableError(f"the store did not answer within {_PATIENCE_S:g} s") from None
+        raise NotReadyError(f"the store did not answer within {_PATIENCE_S:g} s") from None
     return document(d.Health(status="ok"))
 
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from mainspring.api.asking import Ask
+from mainspring.api.jobs import Name
 from mainspring.api.limits import MAX_PAGE
 from mainspring.api.operations import Room
 from mainspring.api.replies import Reply, document, nothing
@@ -13,10 +14,12 @@ from mainspring.verbs import documents as d
 
 TEMPLATES = Room("Templates")
 
+Number = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+
 
 class TemplateQuery(Struct, forbid_unknown_fields=True):
-    version: Annotated[int | None, Meta(ge=1, le=2**31 - 1, description="Else the current one.")] = None
-    owner: Annotated[str | None, Meta(description="The tenant that shares it; else one's own.")] = None
+    version: Annotated[Number | None, Meta(description="Else the current one.")] = None
+    owner: Annotated[Name | None, Meta(description="The tenant that shares it; else one's own.")] = None
 
 
 class RollbackRequest(d.Request, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mainspring.api.bodies import GoneError
+from mainspring.api.problems import NotReadyError
 
 if TYPE_CHECKING:
     from litestar.types import Receive
@@ -15,7 +16,11 @@ T = TypeVar("T")
 
 
 async def wait_for(ask: "Ask", work: Coroutine[Any, Any, T], timeout_s: float) -> T | None:
-    """What the work gives; None where it has not come in time, or the server stops. The request's body must have been read."""
+    """What the work gives; None where it has not come in time, or the server stops meanwhile. One that stops already says so, or
+    whoever waits would ask again and again. The request's body must have been read."""
+    if ask.parts.stopping.is_set():
+        work.close()
+        raise NotReadyError("the server is stopping; ask again, another one may answer")
     working = asyncio.ensure_future(work)
     stopping = asyncio.ensure_future(ask.parts.stopping.wait())
     leaving = asyncio.ensure_future(gone(ask.receive))

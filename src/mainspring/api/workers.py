@@ -91,8 +91,7 @@ async def pull_jobs(ask: Ask) -> Reply:
 
     async def pull(desk: "Desk", session: bytes) -> Reply:
         reply = await wait_for(ask, desk.poll(session, asked.number, asked.free, wait_s), wait_s + 1.0)
-        answer = PullAnswer(assignments=[]) if reply is None else pull_answer(reply)
-        return Reply(200, _encode(answer), JSON)
+        return _elsewhere() if reply is None else Reply(200, _encode(pull_answer(reply)), JSON)
 
     return await _at_desk(ask, pull, body, wait_s)
 
@@ -207,7 +206,7 @@ async def _declare(ask: Ask, kinds: frozenset[str]) -> None:
     known = {kind.name for kind in await store.list_kinds()}
     unknown = sorted(kinds - known)
     if unknown:
-        await store.put_kinds([KindRecord(name, b"{}") for name in unknown], {})
+        await store.add_kinds([KindRecord(name, b"{}") for name in unknown])
 
 
 def _checked(asked: Registration) -> WorkerInfo:

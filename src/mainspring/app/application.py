@@ -20,11 +20,12 @@ from mainspring.app.blocking import SyncApp
 from mainspring.app.function import JobFunction
 from mainspring.app.handle import Job
 from mainspring.app.limits import parse_limit
+from mainspring.app.remote_running import RemoteRunning
 from mainspring.app.running import Running, open_patiently
 from mainspring.app.within import Connection
 from mainspring.client.settings import ServerSettings
 from mainspring.client.verbs import Remote
-from mainspring.config import app_settings, run_settings
+from mainspring.config import RunSettings, app_settings, join_token_setting, run_settings
 from mainspring.core.draft import Draft
 from mainspring.core.job import DEFAULT_TENANT, Limit, Resources
 from mainspring.core.options import (
@@ -112,7 +113,7 @@ class App:
         self._remote: Remote | None = None
         self._opened = 0
         self._opening = asyncio.Lock()
-        self._running: Running | None = None
+        self._running: Running | RemoteRunning | None = None
 
     # declaring
 
@@ -276,8 +277,12 @@ class App:
         return self._remote
 
     def verbs(self, tenant: str | None = None) -> Verbs:
-        """Everything that can be asked, for one tenant or for all of them; on a server None is the tenant of the key."""
+        """Everything that can be asked, for one tenant or for all of them; at a server, all that the key may act for."""
         return self.engine.verbs(tenant, self.actor) if self._remote is None else self._remote.verbs(tenant)
+
+    def own_verbs(self) -> Verbs:
+        """For the tenant that is meant where none is named: the key's at a server, else the default one."""
+        return self.verbs(DEFAULT_TENANT) if self._remote is None else self._remote.own()
 
     def _not_open(self) -> NotRunningError:
         return NotRunningError("the app is not open: use `async with app:` (or `with app.sync:`)")
@@ -342,7 +347,7 @@ class App:
     @property
     def schedules(self) -> Schedules:
         """Pause, resume, trigger, backfill, look at schedules of the default tenant; on a server, of the key's."""
-        return self.verbs(DEFAULT_TENANT if self._remote is None else None).schedules
+        return self.own_verbs().schedules
 
     def decode_result(self, kind: str, data: bytes | None) -> Any:
         known = self.registry.get(kind)
@@ -364,12 +369,16 @@ class App:
         signals: bool = True,
         ready: Callable[[], Awaitable[None] | None] | None = None,
         serving: "Serving | None" = None,
+        join_token: str | None = None,
     ) -> None:
         """Schedule and execute in this process until `stop`, SIGTERM or SIGINT; then drain for up to `grace`.
 
         slots: jobs at once. labels: what jobs with `labels=` ask for. signals: handle SIGTERM and SIGINT.
         ready: called when work begins. serving: the HTTP API, to be served beside it. A store that cannot be reached yet is
         waited for.
+
+        At a server it only executes: the server schedules. join_token (else MAINSPRING_JOIN_TOKEN) is exchanged for a key, where
+        there is none.
         """
         settings = run_settings(slots=slots, grace=grace, retention=retention, failed_retention=failed_retention)
         if self._running is not None:
@@ -377,11 +386,27 @@ class App:
         labelled = check_labels(labels)
         await open_patiently(self)
         try:
-            self._running = Running(self, settings, labelled, resources, serving)
+            self._running = self._new_running(settings, labelled, resources, serving, join_token)
             await self._running.run(signals=signals, ready=ready)
         finally:
             self._running = None
             await self.__aexit__()
+
+    def _new_running(
+        self,
+        settings: RunSettings,
+        labels: frozenset[str],
+        resources: Resources | None,
+        serving: "Serving | None",
+        token: str | None,
+    ) -> Running | RemoteRunning:
+        if not isinstance(self.settings, ServerSettings):
+            if token is not None:
+                raise InvalidError("join_token", "has no effect on a store: leave it out, or name a server")
+            return Running(self, settings, labels, resources, serving)
+        if serving is not None:
+            raise InvalidError("serving", "needs the store itself, and the app is at a server")
+        return RemoteRunning(self, self.settings, settings, labels, resources, join_token_setting(token))
 
     def stop(self) -> None:
         """Ask `run` to drain and return."""

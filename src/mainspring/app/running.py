@@ -60,6 +60,7 @@ class Running:
             leave=self.stop,
             url=None if serving is None else serving.settings.url,
         )
+        app.engine.desk = self.node.desk
         # A server without an application's code has nothing to execute.
         self.worker: Worker | None = None
         if serving is None or len(app.registry):
@@ -80,7 +81,7 @@ class Running:
     async def run(self, *, signals: bool, ready: Callable[[], Awaitable[None] | None] | None) -> None:
         tune_interpreter()
         await synchronise(self._app.store, *self._app.declared)
-        handled = self._handle_signals() if signals else []
+        handled = handle_signals(self._loop, self.stop) if signals else []
         await self.node.start()
         try:
             if self._serving is not None:
@@ -110,16 +111,18 @@ class Running:
         if self.worker is not None:
             await self.worker.stop()
 
-    def _handle_signals(self) -> list[int]:
-        handled: list[int] = []
-        for number in (signal.SIGTERM, signal.SIGINT):
-            try:
-                self._loop.add_signal_handler(number, self.stop)
-            except (ValueError, RuntimeError):
-                _log.info("not the main thread: signals are the application's")
-                break
-            handled.append(number)
-        return handled
+
+def handle_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> list[int]:
+    """Stop on SIGTERM and SIGINT; the signals that are handled."""
+    handled: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        try:
+            loop.add_signal_handler(number, stop)
+        except (ValueError, RuntimeError):
+            _log.info("not the main thread: signals are the application's")
+            break
+        handled.append(number)
+    return handled
 
 
 def machine_resources() -> Resources:

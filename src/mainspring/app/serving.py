@@ -62,7 +62,8 @@ class Serving:
         self._quotas = Quotas(engine.store)
         await self._quotas.start()
         self._keyring = Keyring(engine.store) if self.settings.keys else None
-        self._parts = Parts(engine, self._quotas, self._keyring, node.desk, self.settings.url)
+        self.parts = Parts(engine, self._quotas, self._keyring, node.desk, self.settings.url)
+        node.serves_workers()
         started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._server = self._make_server(started)
         self._task = asyncio.create_task(self._server.serve([self._socket]), name="mainspring-server")
@@ -72,7 +73,7 @@ class Serving:
 
     def drain(self) -> None:
         if self._task is not None:
-            self._parts.stopping.set()
+            self.parts.stopping.set()
 
     async def stop(self) -> None:
         """After `drain`: nobody waits any more; what is under way may end."""
@@ -82,7 +83,8 @@ class Serving:
         self.drain()
         self._server.should_exit = True
         await self._task
-        await self._parts.forwarder.close()
+        await self.parts.close()
+        await self.parts.close()
         await self._quotas.stop()
         if self._keyring is not None:
             self._keyring.close()
@@ -108,7 +110,7 @@ class Serving:
 
         settings = self.settings
         config = uvicorn.Config(
-            make_api(self._parts),
+            make_api(self.parts),
             http=BoundedProtocol,
             ws="none",
             loop="none",

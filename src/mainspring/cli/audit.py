@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mainspring.cli.failures import SilentError
-from mainspring.cli.opening import opened, perform
-from mainspring.cli.options import AsJson, StoreUrl, Tenant
+from mainspring.cli.opening import opened, perform, verbs_of
+from mainspring.cli.options import AsJson, ServerUrl, StoreUrl, Tenant
 from mainspring.cli.output import Output, table, text
-from mainspring.core.job import DEFAULT_TENANT
 from mainspring.core.words import count, shortened, stamp
 from mainspring.verbs import documents as d
 
@@ -23,8 +22,9 @@ audit_app = typer.Typer(help="Read and verify the record of what people did.", n
 def list_audit(
     after: Annotated[int, typer.Option(metavar="NUMBER", help="Only records behind this number.")] = 0,
     limit: Annotated[int, typer.Option(metavar="NUMBER", help="How many, up to 1000.")] = 100,
-    tenant: Tenant = DEFAULT_TENANT,
+    tenant: Tenant = None,
     store: StoreUrl = None,
+    server: ServerUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """List the audit records of a tenant, oldest first.
@@ -33,8 +33,8 @@ def list_audit(
     """
 
     async def work() -> None:
-        async with opened(store) as app:
-            found = await app.verbs(tenant).audit.list(after=after, limit=limit)
+        async with opened(store, server) as app:
+            found = await verbs_of(app, tenant).audit.list(after=after, limit=limit)
         Output(as_json).show({"records": found}, lambda: _view(found))
 
     perform(work())
@@ -57,12 +57,12 @@ def _after(record: d.AuditDocument) -> str:
 
 
 @audit_app.command()
-def verify(tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, as_json: AsJson = False) -> None:
+def verify(tenant: Tenant = None, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False) -> None:
     """Check that no audit record of a tenant was changed or removed; exit code 1 if one was."""
 
     async def work() -> d.Verification:
-        async with opened(store) as app:
-            return await app.verbs(tenant).audit.verify()
+        async with opened(store, server) as app:
+            return await verbs_of(app, tenant).audit.verify()
 
     found = perform(work())
     Output(as_json).show(found, lambda: [text(_verdict(found))])

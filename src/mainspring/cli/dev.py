@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Annotated
 
 import typer
+from msgspec import Raw
 
 from mainspring import __version__
 from mainspring.app import App
 from mainspring.app.serving import Serving, is_installed
-from mainspring.cli.documents import job_summary, raw
 from mainspring.cli.eventview import event_line
 from mainspring.cli.failures import AppError
 from mainspring.cli.logs import configure_logs
@@ -28,6 +28,7 @@ from mainspring.errors import InvalidError
 from mainspring.runtime.loop import new_event_loop
 from mainspring.store.opening import StoreSettings
 from mainspring.store.url import shown_url
+from mainspring.verbs.shown import summary_of
 
 _NO_TARGET = (
     "say which application to run, such as `mainspring dev tasks:app` for `app = App()` in tasks.py; "
@@ -153,8 +154,8 @@ def _teller(output: Output) -> Callable[[Event], None]:
 def _document(event: Event) -> dict[str, object]:
     failure = event.failure
     error = None if failure is None else {"type": failure.type, "message": failure.message}
-    told = {"event": event.name, "at": from_micros(event.at), "job": job_summary(event.job)}
-    return told | {"result": raw(event.result), "error": error}
+    told = {"event": event.name, "at": from_micros(event.at), "job": summary_of(event.job)}
+    return told | {"result": None if event.result is None else Raw(event.result), "error": error}
 
 
 def _say(output: Output, said: str) -> None:

@@ -10,6 +10,7 @@ from mainspring.core.lifecycle import State
 from mainspring.core.partition import format_id
 from mainspring.core.timer import SECOND, from_micros
 from mainspring.core.words import clean, relative, shortened
+from mainspring.verbs.shown import summary_of
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -45,7 +46,7 @@ def _detail(event: Event) -> str:
         case "started":
             return f"attempt {job.attempt}" if job.attempt > 1 else ""
         case "completed":
-            return f"in {took(job)}{_result(event.result)}"
+            return f"in {took(summary_of(job))}{_result(event.result)}"
         case "retrying":
             again = f"; again {relative(job.due_at, event.at)}" if job.state == State.PENDING else ""
             return f"{error}{again}"

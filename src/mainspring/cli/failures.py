@@ -10,11 +10,11 @@ import traceback
 import typer
 
 from mainspring.core.words import clean
-from mainspring.errors import InvalidError, MainspringError, StoreError
+from mainspring.errors import InvalidError, MainspringError, ServerError, StoreError
 
 FAILURE = 1  # not found, a conflict, a job that failed
 USAGE = 2  # the command or a value is wrong; nothing was done
-STORE = 3  # the store cannot be used
+STORE = 3  # the store or the server cannot be used
 TIMEOUT = 4  # waited in vain
 INTERRUPTED = 130  # Ctrl-C
 
@@ -60,7 +60,7 @@ def exit_code(error: Exception) -> int | None:
     match error:
         case InvalidError() | AppError():
             return USAGE
-        case StoreError() | OSError():
+        case StoreError() | ServerError() | OSError():
             return STORE
         case WaitedError():
             return TIMEOUT

@@ -1,100 +1,96 @@
 """Jobs as people see them: the table of `jobs list` and the page of `jobs show`."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from mainspring.cli.output import fields, pretty_json, table, text
-from mainspring.core.job import JobRecord
 from mainspring.core.lifecycle import State
-from mainspring.core.partition import format_id
-from mainspring.core.timer import SECOND, Micros
+from mainspring.core.timer import Micros, to_micros
 from mainspring.core.words import duration, listed, moment_and_relative, needs, relative
-from mainspring.store.contract import AttemptFailure, Ended
+from mainspring.verbs.documents import JobDocument, JobSummary
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-def jobs_table(records: Sequence[JobRecord], now: Micros, last: str | None) -> "Iterable[RenderableType]":
+def jobs_table(jobs: Sequence[JobSummary], now: Micros, last: str | None) -> "Iterable[RenderableType]":
     """`last` is where the next listing goes on, if there may be more."""
-    if not records:
+    if not jobs:
         yield "no jobs"
         return
-    rows = [
-        (format_id(r.id), r.kind, r.queue, r.state, r.priority, r.attempt, relative(r.created_at, now), note(r, now))
-        for r in records
-    ]
+    rows = [(j.id, j.kind, j.queue, j.state, j.priority, j.attempt, ago(j.created_at, now), note(j, now)) for j in jobs]
     columns = ("id", "kind", "queue", "state", "priority", "attempt", "submitted", "note")
     yield table(columns, rows, right=("priority", "attempt"))
     if last is not None:
         yield text(f"older ones: --before {last}", style="dim")
 
 
-def note(record: JobRecord, now: Micros) -> str:
+def ago(at: datetime, now: Micros) -> str:
+    return relative(to_micros("at", at), now)
+
+
+def note(job: JobSummary, now: Micros) -> str:
     """What is most worth knowing beside the state."""
-    if record.state == State.PENDING and record.due_at > now:
-        again = "tries again" if record.failures else "due"
-        return f"{again} {relative(record.due_at, now)}"
-    if record.finished_at is not None and record.state == State.COMPLETED:
-        return f"took {took(record)}"
-    if record.cancelling:
+    if job.state == State.PENDING and to_micros("due_at", job.due_at) > now:
+        again = "tries again" if job.failures else "due"
+        return f"{again} {ago(job.due_at, now)}"
+    if job.finished_at is not None and job.state == State.COMPLETED:
+        return f"took {took(job)}"
+    if job.cancel_requested:
         return "asked to stop"
-    return record.reason or ""
+    return job.reason or ""
 
 
-def took(record: JobRecord) -> str:
+def took(job: JobSummary) -> str:
     """From the last start to the end."""
-    if record.started_at is None or record.finished_at is None:
+    if job.started_at is None or job.finished_at is None:
         return "no time"
-    return duration(max(0, record.finished_at - record.started_at) / SECOND)
+    return duration(max(0.0, (job.finished_at - job.started_at).total_seconds()))
 
 
-def job_view(
-    record: JobRecord, ended: Ended | None, failures: Sequence[AttemptFailure], now: Micros
-) -> "Iterator[RenderableType]":
-    yield fields(_pairs(record, now))
+def job_view(job: JobDocument, now: Micros) -> "Iterator[RenderableType]":
+    yield fields(_pairs(job, now))
     yield text("\narguments", style="bold")
-    yield text(pretty_json(record.arguments))
-    if ended is not None and ended.state == State.COMPLETED:
+    yield text(pretty_json(bytes(job.arguments)))
+    if job.state == State.COMPLETED:
         yield text("\nresult", style="bold")
-        yield text(pretty_json(ended.result))
-    for failed in failures:
-        told = failed.failure
-        at = moment_and_relative(failed.at, now)
-        yield text(f"\nattempt {failed.attempt} failed ({told.reason}), {at}", style="bold")
-        yield text(told.traceback.rstrip() or f"{told.type}: {told.message}")
+        yield text(pretty_json(bytes(job.result)))
+    for failed in job.errors:
+        yield text(f"\nattempt {failed.attempt} failed ({failed.reason}), {_when(failed.at, now)}", style="bold")
+        yield text(failed.traceback.rstrip() or f"{failed.type}: {failed.message}")
 
 
-def _pairs(record: JobRecord, now: Micros) -> Iterator[tuple[str, object]]:
-    options = record.options
-    state = f"{record.state} ({record.reason})" if record.reason else record.state
-    yield "id", format_id(record.id)
-    yield "kind", record.kind
-    yield "state", f"{state}, asked to stop" if record.cancelling and record.finished_at is None else state
-    yield "queue", record.queue
-    yield "tenant", record.tenant
-    yield "client", options.client
-    yield "priority", record.priority
-    yield "complexity", options.complexity
-    yield "attempt", f"{record.attempt} ({record.failures} failed, {record.losses} lost with their worker)"
-    yield "retries", f"{options.retries}, the first after up to {duration(options.backoff.base_s)}"
-    yield "timeout", None if options.timeout_s is None else duration(options.timeout_s)
-    yield "submitted", moment_and_relative(record.created_at, now)
-    yield "due", moment_and_relative(record.due_at, now)
-    yield "started", _maybe(record.started_at, now)
-    yield "ended", _maybe(record.finished_at, now)
-    yield "took", took(record) if record.state == State.COMPLETED else None
-    missed = ", missed" if record.missed_deadline else ""
-    yield "deadline", None if options.deadline_at is None else f"{_maybe(options.deadline_at, now)}{missed}"
-    yield "start by", _maybe(options.start_by, now)
-    yield "key", options.key
-    yield "limit key", options.limit_key
-    yield "tags", listed(options.tags, 32) or None
-    yield "labels", listed(sorted(options.labels), 32) or None
-    yield "needs", needs(options.resources) or None
-    yield "schedule", options.schedule
-    yield "occurrence", _maybe(options.occurrence_at, now)
+def _pairs(job: JobDocument, now: Micros) -> Iterator[tuple[str, object]]:
+    state = f"{job.state} ({job.reason})" if job.reason else job.state
+    yield "id", job.id
+    yield "kind", job.kind
+    yield "state", f"{state}, asked to stop" if job.cancel_requested and job.finished_at is None else state
+    yield "progress", None if job.progress is None else f"{job.progress.percent:g} % {job.progress.message}".rstrip()
+    yield "queue", job.queue
+    yield "tenant", job.tenant
+    yield "client", job.client
+    yield "priority", job.priority
+    yield "complexity", job.complexity
+    yield "attempt", f"{job.attempt} ({job.failures} failed, {job.losses} lost with their worker)"
+    yield "retries", f"{job.retries}, the first after up to {duration(job.backoff_s)}"
+    yield "timeout", None if job.timeout_s is None else duration(job.timeout_s)
+    yield "submitted", _when(job.created_at, now)
+    yield "due", _when(job.due_at, now)
+    yield "started", _when(job.started_at, now)
+    yield "ended", _when(job.finished_at, now)
+    yield "took", took(job) if job.state == State.COMPLETED else None
+    missed = ", missed" if job.deadline_missed else ""
+    yield "deadline", None if job.deadline_at is None else f"{_when(job.deadline_at, now)}{missed}"
+    yield "start by", _when(job.start_by, now)
+    yield "key", job.key
+    yield "limit key", job.limit_key
+    yield "tags", listed(job.tags, 32) or None
+    yield "labels", listed(job.labels, 32) or None
+    yield "needs", needs(job.resources) or None
+    yield "schedule", job.schedule
+    yield "occurrence", _when(job.occurrence_at, now)
 
 
-def _maybe(at: Micros | None, now: Micros) -> str | None:
-    return None if at is None else moment_and_relative(at, now)
+def _when(at: datetime | None, now: Micros) -> str | None:
+    return None if at is None else moment_and_relative(to_micros("at", at), now)

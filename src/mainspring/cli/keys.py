@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mainspring.cli.opening import opened, perform
-from mainspring.cli.options import AsJson, StoreUrl, Tenant
+from mainspring.cli.opening import opened, perform, verbs_of
+from mainspring.cli.options import AsJson, ServerUrl, StoreUrl, Tenant
 from mainspring.cli.output import Output, table, text
-from mainspring.core.job import DEFAULT_TENANT
 from mainspring.core.words import stamp
 from mainspring.verbs import documents as d
 
@@ -25,15 +24,15 @@ _ONCE = "this is shown once: keep it where nobody else reads it"
 
 
 @keys_app.command("list")
-def list_keys(tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, as_json: AsJson = False) -> None:
+def list_keys(tenant: Tenant = None, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False) -> None:
     """List keys, without their secrets.
 
     With `--tenant '*'`, those of all tenants.
     """
 
     async def work() -> None:
-        async with opened(store) as app:
-            found = await app.verbs(tenant).keys.list()
+        async with opened(store, server) as app:
+            found = await verbs_of(app, tenant).keys.list()
         Output(as_json).show({"keys": found}, lambda: _view(found))
 
     perform(work())
@@ -66,8 +65,9 @@ def create(
     requests_per_s: Annotated[
         float | None, typer.Option(metavar="NUMBER", help="Requests per second it may make.", show_default=False)
     ] = None,
-    tenant: Tenant = DEFAULT_TENANT,
+    tenant: Tenant = None,
     store: StoreUrl = None,
+    server: ServerUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a key and print it, this once.
@@ -77,8 +77,8 @@ def create(
     new = d.NewKey(name=name, role=role, tenant=tenant, expires_in=expires_in, requests_per_s=requests_per_s)
 
     async def work() -> None:
-        async with opened(store) as app:
-            made = await app.verbs(tenant).keys.create(new)
+        async with opened(store, server) as app:
+            made = await verbs_of(app, tenant).keys.create(new)
         _show(made, as_json)
 
     perform(work())
@@ -88,15 +88,16 @@ def create(
 def join_token(
     name: Name,
     expires_in: Annotated[str, typer.Option(metavar="DURATION", help="How long it is good.")] = "1h",
-    tenant: Tenant = DEFAULT_TENANT,
+    tenant: Tenant = None,
     store: StoreUrl = None,
+    server: ServerUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a token that enrols one worker, once, and print it."""
 
     async def work() -> None:
-        async with opened(store) as app:
-            made = await app.verbs(tenant).keys.join_token(name, expires_in)
+        async with opened(store, server) as app:
+            made = await verbs_of(app, tenant).keys.join_token(name, expires_in)
         _show(made, as_json)
 
     perform(work())
@@ -110,12 +111,14 @@ def _show(made: d.KeyDocument, as_json: bool) -> None:
 
 
 @keys_app.command()
-def revoke(key: KeyId, tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, as_json: AsJson = False) -> None:
+def revoke(
+    key: KeyId, tenant: Tenant = None, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False
+) -> None:
     """Revoke a key or a join token; servers refuse it at once, or within 5 seconds."""
 
     async def work() -> None:
-        async with opened(store) as app:
-            await app.verbs(tenant).keys.revoke(key)
+        async with opened(store, server) as app:
+            await verbs_of(app, tenant).keys.revoke(key)
         Output(as_json).show({"id": key, "revoked": True}, lambda: [text(f"{key} is revoked")])
 
     perform(work())

@@ -17,12 +17,30 @@ StoreUrl = Annotated[
     ),
 ]
 
+ServerUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        metavar="URL",
+        help="Ask this server instead of opening a store, such as http://127.0.0.1:8420; else MAINSPRING_SERVER.",
+        show_default=False,
+    ),
+]
+
 AppStoreUrl = Annotated[
     str | None,
     typer.Option("--store", metavar="URL", help="Use this store instead of the application's own.", show_default=False),
 ]
 
-Tenant = Annotated[str, typer.Option(metavar="NAME", help="The tenant whose things are meant.")]
+Tenant = Annotated[
+    str | None,
+    typer.Option(
+        "--tenant",
+        metavar="NAME",
+        help="The tenant that is meant; else the key's own at a server, `default` in a store.",
+        show_default=False,
+    ),
+]
 
 JobId = Annotated[str, typer.Argument(metavar="ID", help="The job's id.", show_default=False)]
 

@@ -23,6 +23,7 @@ COMMANDS = {
     "jobs": "mainspring.cli.jobs:jobs_app",
     "schedules": "mainspring.cli.schedules:schedules_app",
     "queues": "mainspring.cli.queues:queues_app",
+    "workers": "mainspring.cli.workers:workers_app",
     "nodes": "mainspring.cli.nodes:nodes_app",
     "templates": "mainspring.cli.templates:templates_app",
     "keys": "mainspring.cli.keys:keys_app",

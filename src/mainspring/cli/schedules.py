@@ -3,23 +3,21 @@
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from zoneinfo import ZoneInfo
 
 import typer
 from msgspec import structs
 
-from mainspring.app.schedules import ScheduleStatus, ScheduleVerbs
-from mainspring.cli.documents import missed_document, schedule_document
-from mainspring.cli.opening import opened, perform
-from mainspring.cli.options import AsJson, StoreUrl, Tenant
+from mainspring.cli.opening import opened, perform, verbs_of
+from mainspring.cli.options import AsJson, ServerUrl, StoreUrl, Tenant
 from mainspring.cli.output import Output, fields, pretty_json, table, text
-from mainspring.cli.reading import read_time
-from mainspring.core.job import DEFAULT_TENANT
-from mainspring.core.occurrence import Missed
-from mainspring.core.options import check_name, whole_number
-from mainspring.core.timer import Micros, to_micros
+from mainspring.core.options import whole_number
+from mainspring.core.timer import Micros, read_time, to_micros
 from mainspring.core.words import count, duration, relative, stamp
+from mainspring.runtime.clock import SystemClock
+from mainspring.verbs.documents import MissedDocument, ScheduleDocument
+from mainspring.verbs.faces import Schedules
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -33,26 +31,32 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name."
 
 
 @asynccontextmanager
-async def _verbs(store: str | None, tenant: str) -> AsyncIterator[tuple[ScheduleVerbs, Micros]]:
-    check_name("tenant", tenant)
-    async with opened(store) as app:
-        yield ScheduleVerbs(app.store, tenant), app.store.clock.now()
+async def _verbs(store: str | None, server: str | None, tenant: str | None) -> AsyncIterator[tuple[Schedules, Micros]]:
+    async with opened(store, server) as app:
+        yield verbs_of(app, tenant).schedules, SystemClock().now()
+
+
+def _document(schedule: ScheduleDocument) -> dict[str, Any]:
+    """With what most look for at hand."""
+    return structs.asdict(schedule) | {"cron": schedule.rule.cron, "tz": schedule.rule.tz}
 
 
 @schedules_app.command("list")
-def list_schedules(tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, as_json: AsJson = False) -> None:
+def list_schedules(
+    tenant: Tenant = None, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False
+) -> None:
     """List schedules with their next times."""
 
     async def work() -> None:
-        async with _verbs(store, tenant) as (verbs, now):
+        async with _verbs(store, server, tenant) as (verbs, now):
             found = await verbs.list()
-        document = {"schedules": [schedule_document(schedule) for schedule in found]}
+        document = {"schedules": [_document(schedule) for schedule in found]}
         Output(as_json).show(document, lambda: _table(found, now))
 
     perform(work())
 
 
-def _table(found: Sequence[ScheduleStatus], now: Micros) -> "Iterator[RenderableType]":
+def _table(found: Sequence[ScheduleDocument], now: Micros) -> "Iterator[RenderableType]":
     if not found:
         yield "no schedules"
         return
@@ -60,7 +64,7 @@ def _table(found: Sequence[ScheduleStatus], now: Micros) -> "Iterator[Renderable
     yield table(("name", "cron", "zone", "kind", "next", "runs"), rows, right=("runs",))
 
 
-def _next(schedule: ScheduleStatus, now: Micros) -> str:
+def _next(schedule: ScheduleDocument, now: Micros) -> str:
     if schedule.paused:
         return "paused"
     if schedule.next_at is None:
@@ -69,29 +73,35 @@ def _next(schedule: ScheduleStatus, now: Micros) -> str:
 
 
 @schedules_app.command()
-def show(name: Name, tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, as_json: AsJson = False) -> None:
+def show(
+    name: Name,
+    tenant: Tenant = None,
+    store: StoreUrl = None,
+    server: ServerUrl = None,
+    as_json: AsJson = False,
+) -> None:
     """Show a schedule: its rule, its times, what it missed."""
 
     async def work() -> None:
-        async with _verbs(store, tenant) as (verbs, now):
-            found, missed = await verbs.show(name), await verbs.missed(name, _MISSED_SHOWN)
-        document = schedule_document(found) | {"missed": [missed_document(record) for record in missed]}
+        async with _verbs(store, server, tenant) as (verbs, now):
+            found, missed = await verbs.read(name), await verbs.missed(name, _MISSED_SHOWN)
+        document = _document(found) | {"missed": list(missed)}
         Output(as_json).show(document, lambda: _view(found, missed, now))
 
     perform(work())
 
 
-def _view(schedule: ScheduleStatus, missed: Sequence[Missed], now: Micros) -> "Iterable[RenderableType]":
+def _view(schedule: ScheduleDocument, missed: Sequence[MissedDocument], now: Micros) -> "Iterable[RenderableType]":
     yield fields(_pairs(schedule, now))
     yield text("\narguments", style="bold")
-    yield text(pretty_json(schedule.arguments.encode()))
+    yield text(pretty_json(bytes(schedule.arguments)))
     if missed:
         yield text("\nmissed occurrences, the newest first", style="bold")
-        rows = [(stamp(m.first), stamp(m.last), m.count or "many", m.reason) for m in missed]
+        rows = [(stamp(m.first_at), stamp(m.last_at), m.count or "many", m.reason) for m in missed]
         yield table(("from", "to", "count", "reason"), rows)
 
 
-def _pairs(schedule: ScheduleStatus, now: Micros) -> Iterator[tuple[str, object]]:
+def _pairs(schedule: ScheduleDocument, now: Micros) -> Iterator[tuple[str, object]]:
     rule = schedule.rule
     yield "name", schedule.name
     yield "kind", schedule.kind
@@ -119,16 +129,17 @@ def _value(name: str, value: object) -> object:
 def next(
     name: Name,
     number: Annotated[int, typer.Option("--count", metavar="NUMBER", help=f"How many, up to {MAX_TIMES}.")] = 10,
-    tenant: Tenant = DEFAULT_TENANT,
+    tenant: Tenant = None,
     store: StoreUrl = None,
+    server: ServerUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the next times of a schedule."""
     whole_number("count", number, 1, MAX_TIMES)
 
     async def work() -> None:
-        async with _verbs(store, tenant) as (verbs, _):
-            times, zone = await verbs.next(name, number), (await verbs.show(name)).rule.tz
+        async with _verbs(store, server, tenant) as (verbs, _):
+            times, zone = await verbs.next(name, number), (await verbs.read(name)).rule.tz
         rows = [(stamp(at), f"{at.astimezone(ZoneInfo(zone)):%a %Y-%m-%d %H:%M:%S %Z}") for at in times]
         Output(as_json).show(
             {"name": name, "times": times}, lambda: [table(("UTC", zone), rows) if rows else "never again"]
@@ -138,36 +149,56 @@ def next(
 
 
 @schedules_app.command()
-def pause(name: Name, tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, as_json: AsJson = False) -> None:
+def pause(
+    name: Name,
+    tenant: Tenant = None,
+    store: StoreUrl = None,
+    server: ServerUrl = None,
+    as_json: AsJson = False,
+) -> None:
     """Stop a schedule from firing until it is resumed."""
-    perform(_steer("pause", name, tenant, store, Output(as_json)))
+    perform(_steer("pause", name, tenant, store, server, Output(as_json)))
 
 
 @schedules_app.command()
-def resume(name: Name, tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, as_json: AsJson = False) -> None:
+def resume(
+    name: Name,
+    tenant: Tenant = None,
+    store: StoreUrl = None,
+    server: ServerUrl = None,
+    as_json: AsJson = False,
+) -> None:
     """Let a schedule fire again from now on.
 
     The time of the pause is not caught up.
     """
-    perform(_steer("resume", name, tenant, store, Output(as_json)))
+    perform(_steer("resume", name, tenant, store, server, Output(as_json)))
 
 
-async def _steer(verb: str, name: str, tenant: str, store: str | None, output: Output) -> None:
-    async with _verbs(store, tenant) as (verbs, now):
+async def _steer(
+    verb: str, name: str, tenant: str | None, store: str | None, server: str | None, output: Output
+) -> None:
+    async with _verbs(store, server, tenant) as (verbs, now):
         await (verbs.pause(name) if verb == "pause" else verbs.resume(name))
-        found = await verbs.show(name)
+        found = await verbs.read(name)
     output.show(
-        schedule_document(found),
+        _document(found),
         lambda: [text(f"{name}: next {_next(found, now)}" if not found.paused else f"{name} is paused")],
     )
 
 
 @schedules_app.command()
-def trigger(name: Name, tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, as_json: AsJson = False) -> None:
+def trigger(
+    name: Name,
+    tenant: Tenant = None,
+    store: StoreUrl = None,
+    server: ServerUrl = None,
+    as_json: AsJson = False,
+) -> None:
     """Make one job of a schedule now, beside its times."""
 
     async def work() -> None:
-        async with _verbs(store, tenant) as (verbs, _):
+        async with _verbs(store, server, tenant) as (verbs, _):
             job = await verbs.trigger(name)
         Output(as_json).show({"name": name, "id": job}, lambda: [job])
 
@@ -181,15 +212,16 @@ def backfill(
         str, typer.Option("--from", metavar="TIME", help="The first time, inclusive.", show_default=False)
     ],
     last: Annotated[str, typer.Option("--to", metavar="TIME", help="The last time, inclusive.", show_default=False)],
-    tenant: Tenant = DEFAULT_TENANT,
+    tenant: Tenant = None,
     store: StoreUrl = None,
+    server: ServerUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Make the jobs of past occurrences that have none."""
     start, end = read_time("from", first), read_time("to", last)
 
     async def work() -> None:
-        async with _verbs(store, tenant) as (verbs, _):
+        async with _verbs(store, server, tenant) as (verbs, _):
             made = await verbs.backfill(name, start, end)
         Output(as_json).show(
             {"name": name, "occurrences": made}, lambda: [text(f"{name}: {count(made, 'occurrence')}")]
@@ -199,14 +231,20 @@ def backfill(
 
 
 @schedules_app.command()
-def delete(name: Name, tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, as_json: AsJson = False) -> None:
+def delete(
+    name: Name,
+    tenant: Tenant = None,
+    store: StoreUrl = None,
+    server: ServerUrl = None,
+    as_json: AsJson = False,
+) -> None:
     """Delete a schedule; its jobs stay.
 
     A schedule that an application declares comes back when that application starts.
     """
 
     async def work() -> None:
-        async with _verbs(store, tenant) as (verbs, _):
+        async with _verbs(store, server, tenant) as (verbs, _):
             await verbs.delete(name)
         Output(as_json).show({"name": name, "deleted": True}, lambda: [text(f"{name} is deleted")])
 

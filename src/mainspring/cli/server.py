@@ -1,7 +1,6 @@
 """`mainspring server`: the HTTP API over a store, with a node beside it."""
 
 import asyncio
-import sys
 from typing import Annotated
 
 import typer
@@ -11,7 +10,7 @@ from mainspring.app.serving import Serving
 from mainspring.cli.logs import configure_logs
 from mainspring.cli.options import AsJson, StoreUrl
 from mainspring.cli.worker import Grace, Slots, application
-from mainspring.config import run_settings, serve_settings
+from mainspring.config import is_loopback, run_settings, serve_settings
 from mainspring.runtime.log import get_logger
 from mainspring.runtime.loop import new_event_loop
 
@@ -78,10 +77,11 @@ def _tell(app: App, serving: Serving) -> None:
     _log.info("serving", url=serving.address, docs=f"{serving.address}/v1/docs", store=app.store_settings.place)
     if not serving.settings.keys:
         _log.warning("no keys: whoever can reach this address can do everything", url=serving.address)
+    elif serving.settings.tls_cert is None and not is_loopback(serving.settings.host):
+        _log.warning("no TLS: keys can be read on their way, unless something before this server encrypts them")
     if serving.first_key is not None:
         # Not a log line: logs are kept, collected and read by many.
         print(
             f"\nThe key of the first administrator, shown once and stored nowhere:\n\n    {serving.first_key}\n",
             flush=True,
         )
-        sys.stdout.flush()

@@ -7,22 +7,26 @@ arguments are also checked against the function.
 from typing import Annotated, Any
 
 import typer
-from msgspec import json
+from msgspec import UNSET, structs
 
 from mainspring.app import App
-from mainspring.app.handle import Job
 from mainspring.cli.loading import load_app
-from mainspring.cli.opening import opened, perform
-from mainspring.cli.options import AsJson, StoreUrl
+from mainspring.cli.opening import opened, perform, use
+from mainspring.cli.options import AsJson, ServerUrl, StoreUrl
 from mainspring.cli.output import Output
-from mainspring.cli.reading import encoded, read_arguments, read_moment, read_time
+from mainspring.cli.reading import read_arguments
 from mainspring.cli.waiting import await_end, end_line, raise_unless_completed
-from mainspring.config import store_settings
 from mainspring.core.draft import Draft
 from mainspring.core.duration import parse_duration
 from mainspring.core.options import JobOptions, merged, parse_options
+from mainspring.core.options_json import options_document, read_moment
+from mainspring.core.partition import format_id
+from mainspring.core.timer import read_time
 from mainspring.core.words import listed
 from mainspring.errors import InvalidError, NotFoundError
+from mainspring.submit import without_conflicts
+from mainspring.verbs import documents as d
+from mainspring.verbs.faces import Jobs
 
 _Text = str | None
 
@@ -71,12 +75,13 @@ def submit(
     wait: _Wait = False,
     wait_timeout: Annotated[_Text, _option("DURATION", "With --wait: give up after this long (exit code 4).")] = None,
     store: StoreUrl = None,
+    server: ServerUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Submit a job; it is durable when its id is printed."""
     options = _options(dict(locals()))
     within_s = _within(wait, wait_timeout)
-    perform(_submit(kind, read_arguments(args), options, app, store, wait, within_s, Output(as_json)))
+    perform(_submit(kind, read_arguments(args), options, app, store, server, wait, within_s, Output(as_json)))
 
 
 def _options(given: dict[str, Any]) -> JobOptions:
@@ -105,56 +110,43 @@ async def _submit(
     options: JobOptions,
     target: str | None,
     store: str | None,
+    server: str | None,
     wait: bool,
     within_s: float | None,
     output: Output,
 ) -> None:
+    tenant = None if options.tenant is UNSET else options.tenant
     if target is not None:
         application = load_app(target)
-        if store is not None:
-            application.store_settings = store_settings(store)
+        use(application, store, server)
         draft = _checked_draft(application, target, kind, values, options)
         async with application:
-            await _hand_in(application, draft, wait, within_s, output)
+            await _hand_in(application.verbs(tenant).jobs, draft, wait, within_s, output)
         return
-    async with opened(store) as application:
-        draft = await _draft(application, kind, values, options)
-        await _hand_in(application, draft, wait, within_s, output)
+    async with opened(store, server) as application:
+        jobs = application.verbs(tenant).jobs
+        draft = await jobs.draft(d.SubmitRequest(kind=kind, arguments=values, options=options_document(options)))
+        await _hand_in(jobs, draft, wait, within_s, output)
 
 
 def _checked_draft(app: App, target: str, kind: str, values: dict[str, Any], options: JobOptions) -> Draft:
     known = app.registry.get(kind)
     if known is None:
-        raise NotFoundError(f"{target} has no kind {kind!r}; it has {_names(app.registry.names())}")
+        names = listed(sorted(app.registry.names()), 20) or "none"
+        raise NotFoundError(f"{target} has no kind {kind!r}; it has {names}")
     defaults = {declared.name: declared.options for declared in app.declared[0]}
     return Draft(kind, known.encode((), values), merged(defaults[kind], options))
 
 
-async def _draft(app: App, kind: str, values: dict[str, Any], options: JobOptions) -> Draft:
-    known = {record.name: record.defaults for record in await app.store.list_kinds()}
-    if kind not in known:
-        raise NotFoundError(f"the store knows no kind {kind!r}; it knows {_names(known)}")
-    defaults = json.decode(known[kind], type=JobOptions)
-    return Draft(kind, encoded(values), merged(defaults, options))
-
-
-def _names(kinds: Any) -> str:
-    names = sorted(kinds)
-    return listed(names, 20) if names else "none yet: run the application once, or name it with --app"
-
-
-async def _hand_in(app: App, draft: Draft, wait: bool, within_s: float | None, output: Output) -> None:
-    (job,) = await app.submit_many([draft])
+async def _hand_in(jobs: Jobs, draft: Draft, wait: bool, within_s: float | None, output: Output) -> None:
+    (made,) = without_conflicts([draft], await jobs.submit([draft]))
+    job = format_id(made.id)
     if wait:
-        await _wait(app, job, within_s, output)
+        if not output.as_json:
+            output.say(job)
+        ended = await await_end(jobs, job, within_s)
+        output.show(structs.asdict(ended) | {"existed": made.existed}, lambda: [end_line(ended)])
+        raise_unless_completed(ended)
         return
-    document = {"id": job.id, "kind": draft.kind, "existed": job.existed}
-    output.show(document, lambda: [f"{job.id}{' (was there already)' if job.existed else ''}"])
-
-
-async def _wait(app: App, job: Job[Any], within_s: float | None, output: Output) -> None:
-    if not output.as_json:
-        output.say(job.id)
-    document, ended = await await_end(app, job.key, within_s)
-    output.show(document | {"existed": job.existed}, lambda: [end_line(ended)])
-    raise_unless_completed(job.key, ended)
+    document = {"id": job, "kind": draft.kind, "existed": made.existed}
+    output.show(document, lambda: [f"{job}{' (was there already)' if made.existed else ''}"])

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from msgspec import UNSET, json, to_builtins
 
-from mainspring.cli.opening import opened, perform
-from mainspring.cli.options import AsJson, StoreUrl, Tenant
+from mainspring.cli.opening import opened, perform, verbs_of
+from mainspring.cli.options import AsJson, ServerUrl, StoreUrl, Tenant
 from mainspring.cli.output import Output, fields, pretty_json, table, text
 from mainspring.cli.reading import fetched, read_document
-from mainspring.core.job import DEFAULT_TENANT
 from mainspring.core.jsontext import read_object
 from mainspring.core.template import Placeholder
 from mainspring.core.words import count, stamp
@@ -40,12 +39,14 @@ Owner = Annotated[
 
 
 @templates_app.command("list")
-def list_templates(tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, as_json: AsJson = False) -> None:
+def list_templates(
+    tenant: Tenant = None, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False
+) -> None:
     """List templates: one's own, and those that others share."""
 
     async def work() -> None:
-        async with opened(store) as app:
-            found = await app.verbs(tenant).templates.list()
+        async with opened(store, server) as app:
+            found = await verbs_of(app, tenant).templates.list()
         Output(as_json).show({"templates": found}, lambda: _table(found))
 
     perform(work())
@@ -74,15 +75,16 @@ def show(
     name: Name,
     version: Version = None,
     owner: Owner = None,
-    tenant: Tenant = DEFAULT_TENANT,
+    tenant: Tenant = None,
     store: StoreUrl = None,
+    server: ServerUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a template and what may fill it in."""
 
     async def work() -> None:
-        async with opened(store) as app:
-            found = await app.verbs(tenant).templates.read(name, version, owner)
+        async with opened(store, server) as app:
+            found = await verbs_of(app, tenant).templates.read(name, version, owner)
         Output(as_json).show(found, lambda: _view(found))
 
     perform(work())
@@ -128,14 +130,19 @@ def _bounds(placeholder: Placeholder) -> str:
 
 @templates_app.command()
 def put(
-    name: Name, definition: Definition, tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, as_json: AsJson = False
+    name: Name,
+    definition: Definition,
+    tenant: Tenant = None,
+    store: StoreUrl = None,
+    server: ServerUrl = None,
+    as_json: AsJson = False,
 ) -> None:
     """Store a template, or a new version of one, which is current from now on."""
     wanted = read_document("definition", definition, d.TemplateDefinition)
 
     async def work() -> None:
-        async with opened(store) as app:
-            made = await app.verbs(tenant).templates.put(name, wanted)
+        async with opened(store, server) as app:
+            made = await verbs_of(app, tenant).templates.put(name, wanted)
         _show_version(made, as_json)
 
     perform(work())
@@ -149,15 +156,16 @@ def _show_version(made: d.TemplateDocument, as_json: bool) -> None:
 def rollback(
     name: Name,
     version: Annotated[int, typer.Argument(metavar="VERSION", help="The version to use.", show_default=False)],
-    tenant: Tenant = DEFAULT_TENANT,
+    tenant: Tenant = None,
     store: StoreUrl = None,
+    server: ServerUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Use an earlier version of a template, or a later one, from now on."""
 
     async def work() -> None:
-        async with opened(store) as app:
-            made = await app.verbs(tenant).templates.rollback(name, version)
+        async with opened(store, server) as app:
+            made = await verbs_of(app, tenant).templates.rollback(name, version)
         _show_version(made, as_json)
 
     perform(work())
@@ -170,8 +178,9 @@ def share(
         list[str] | None,
         typer.Argument(metavar="[TENANT]...", help="With whom; '*' is everybody.", show_default=False),
     ] = None,
-    tenant: Tenant = DEFAULT_TENANT,
+    tenant: Tenant = None,
     store: StoreUrl = None,
+    server: ServerUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Let exactly these tenants read a template and submit from it.
@@ -180,8 +189,8 @@ def share(
     """
 
     async def work() -> None:
-        async with opened(store) as app:
-            made = await app.verbs(tenant).templates.share(name, tenants or [])
+        async with opened(store, server) as app:
+            made = await verbs_of(app, tenant).templates.share(name, tenants or [])
         shared = ", ".join(made.shared_with) or "nobody"
         Output(as_json).show(made, lambda: [text(f"{name} is shared with {shared}")])
 
@@ -189,12 +198,14 @@ def share(
 
 
 @templates_app.command()
-def delete(name: Name, tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, as_json: AsJson = False) -> None:
+def delete(
+    name: Name, tenant: Tenant = None, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False
+) -> None:
     """Delete a template with all its versions; jobs made from it stay."""
 
     async def work() -> None:
-        async with opened(store) as app:
-            await app.verbs(tenant).templates.delete(name)
+        async with opened(store, server) as app:
+            await verbs_of(app, tenant).templates.delete(name)
         Output(as_json).show({"name": name, "deleted": True}, lambda: [text(f"{name} is deleted")])
 
     perform(work())
@@ -214,8 +225,9 @@ def submit(
     ] = "{}",
     version: Version = None,
     owner: Owner = None,
-    tenant: Tenant = DEFAULT_TENANT,
+    tenant: Tenant = None,
     store: StoreUrl = None,
+    server: ServerUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Fill in a template and submit it; the job is durable when its id is printed."""
@@ -224,8 +236,8 @@ def submit(
     )
 
     async def work() -> None:
-        async with opened(store) as app:
-            made = await app.verbs(tenant).templates.submit(name, request)
+        async with opened(store, server) as app:
+            made = await verbs_of(app, tenant).templates.submit(name, request)
         Output(as_json).show(made, lambda: [made.id])
 
     perform(work())
@@ -244,8 +256,9 @@ def validate(
             metavar="JSON", help="Fill it in with these too; @FILE, or - for standard input.", show_default=False
         ),
     ] = None,
-    tenant: Tenant = DEFAULT_TENANT,
+    tenant: Tenant = None,
     store: StoreUrl = None,
+    server: ServerUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Check a template, and values for it, without storing anything."""
@@ -253,20 +266,20 @@ def validate(
     given = None if values is None else _object("values", values)
 
     async def work() -> None:
-        async with opened(store) as app:
-            await app.verbs(tenant).templates.validate(wanted, given)
+        async with opened(store, server) as app:
+            await verbs_of(app, tenant).templates.validate(wanted, given)
         Output(as_json).show({"valid": True}, lambda: ["valid"])
 
     perform(work())
 
 
 @templates_app.command()
-def export(tenant: Tenant = DEFAULT_TENANT, store: StoreUrl = None, as_json: AsJson = False) -> None:
+def export(tenant: Tenant = None, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False) -> None:
     """Print the current version of one's own templates as JSON, for `templates import`."""
 
     async def work() -> None:
-        async with opened(store) as app:
-            bundle = await app.verbs(tenant).templates.export()
+        async with opened(store, server) as app:
+            bundle = await verbs_of(app, tenant).templates.export()
         if as_json:
             Output(as_json).line(bundle)
         else:  # ASCII only: exact in a file, and harmless on a terminal
@@ -285,16 +298,17 @@ def import_templates(
             show_default=False,
         ),
     ],
-    tenant: Tenant = DEFAULT_TENANT,
+    tenant: Tenant = None,
     store: StoreUrl = None,
+    server: ServerUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Store all templates of a bundle, or none if one of them is refused."""
     wanted = read_document("bundle", bundle, d.TemplateBundle)
 
     async def work() -> None:
-        async with opened(store) as app:
-            made = await app.verbs(tenant).templates.load(wanted)
+        async with opened(store, server) as app:
+            made = await verbs_of(app, tenant).templates.load(wanted)
         Output(as_json).show({"templates": made}, lambda: [text(f"{count(len(made), 'template')} imported")])
 
     perform(work())

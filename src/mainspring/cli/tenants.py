@@ -8,7 +8,7 @@ import typer
 from msgspec import structs
 
 from mainspring.cli.opening import opened, perform
-from mainspring.cli.options import AsJson, StoreUrl
+from mainspring.cli.options import AsJson, ServerUrl, StoreUrl
 from mainspring.cli.output import Output, table, text
 from mainspring.core.job import DEFAULT_TENANT
 from mainspring.core.words import clean, count, stamp
@@ -36,11 +36,11 @@ _Submits = Annotated[_Amount, _amount("Jobs submitted per second")]
 
 
 @tenants_app.command("list")
-def list_tenants(store: StoreUrl = None, as_json: AsJson = False) -> None:
+def list_tenants(store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False) -> None:
     """List tenants and their quotas, the erased ones too."""
 
     async def work() -> None:
-        async with opened(store) as app:
+        async with opened(store, server) as app:
             found = await app.verbs().tenants.list()
         Output(as_json).show({"tenants": found}, lambda: _view(found))
 
@@ -72,13 +72,14 @@ def create(
     schedules: _Schedules = None,
     submits_per_s: _Submits = None,
     store: StoreUrl = None,
+    server: ServerUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a tenant; without a quota it is not limited."""
     quota = _changed(d.Quota(), queued, running, schedules, submits_per_s)
 
     async def work() -> None:
-        async with opened(store) as app:
+        async with opened(store, server) as app:
             made = await app.verbs().tenants.create(d.NewTenant(name=name, quota=quota))
         Output(as_json).show(made, lambda: [text(f"{name} is made")])
 
@@ -93,6 +94,7 @@ def quota(
     schedules: _Schedules = None,
     submits_per_s: _Submits = None,
     store: StoreUrl = None,
+    server: ServerUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Change the quota of a tenant, and show it.
@@ -102,7 +104,7 @@ def quota(
     said = (queued, running, schedules, submits_per_s)
 
     async def work() -> None:
-        async with opened(store) as app:
+        async with opened(store, server) as app:
             tenants = app.verbs().tenants
             found = next((tenant for tenant in await tenants.list() if tenant.name == name), None)
             if found is None and name != DEFAULT_TENANT:
@@ -147,6 +149,7 @@ def erase(
     name: Name,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.", show_default=False)] = False,
     store: StoreUrl = None,
+    server: ServerUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Remove everything of a tenant: keys, jobs, schedules, queues, templates, the content of its audit.
@@ -157,7 +160,7 @@ def erase(
         _ask(f"Erase the tenant {name!r} with everything that belongs to it? [y/N] ")
 
     async def work() -> None:
-        async with opened(store) as app:
+        async with opened(store, server) as app:
             jobs = await app.verbs().tenants.erase(name)
         Output(as_json).show(
             {"name": name, "jobs": jobs}, lambda: [text(f"{name} is erased, with {count(jobs, 'job')}")]

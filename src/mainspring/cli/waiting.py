@@ -2,40 +2,36 @@
 
 import asyncio
 
-from mainspring.app import App
-from mainspring.cli.documents import Document, end_document
 from mainspring.cli.failures import WaitedError
 from mainspring.cli.output import pretty_json
 from mainspring.core.lifecycle import State
-from mainspring.core.partition import format_id
 from mainspring.core.words import duration, shortened
 from mainspring.errors import JobCancelledError, JobFailedError
-from mainspring.store.contract import Ended
+from mainspring.verbs.documents import EndDocument
+from mainspring.verbs.faces import Jobs
 
 
-async def await_end(app: App, job: bytes, within_s: float | None) -> tuple[Document, Ended]:
+async def await_end(jobs: Jobs, job: str, within_s: float | None) -> EndDocument:
     """How the job ended; `WaitedError` if it has not after `within_s`."""
     try:
         async with asyncio.timeout(within_s):
-            ended = await app.engine.waiter.wait(job)
+            return await jobs.wait(job)
     except TimeoutError:
-        (record,) = await app.store.read_jobs([job])
-        state = record.state if record else "gone"
-        told = f"job {format_id(job)} is still {state} after {duration(within_s or 0)}"
-        raise WaitedError(f"{told}; `mainspring jobs explain {format_id(job)}` tells why") from None
-    return end_document(job, ended), ended
+        state = (await jobs.read(job)).state
+        told = f"job {job} is still {state} after {duration(within_s or 0)}"
+        raise WaitedError(f"{told}; `mainspring jobs explain {job}` tells why") from None
 
 
-def end_line(ended: Ended) -> str:
+def end_line(ended: EndDocument) -> str:
     """For people: the result, or nothing where the error line follows."""
-    return pretty_json(ended.result) if ended.state == State.COMPLETED else ended.state
+    return pretty_json(bytes(ended.result)) if ended.state == State.COMPLETED else ended.state
 
 
-def raise_unless_completed(job: bytes, ended: Ended) -> None:
+def raise_unless_completed(ended: EndDocument) -> None:
     if ended.state == State.COMPLETED:
         return
-    failure = ended.failure
-    told = f": {failure.type}: {shortened(failure.message, 200)}" if failure else ""
+    error = ended.error
+    told = f": {error.type}: {shortened(error.message, 200)}" if error else ""
     if ended.state == State.FAILED:
-        raise JobFailedError(f"job {format_id(job)} failed ({ended.reason}){told}")
-    raise JobCancelledError(f"job {format_id(job)} was cancelled ({ended.reason})")
+        raise JobFailedError(f"job {ended.id} failed ({ended.reason}){told}")
+    raise JobCancelledError(f"job {ended.id} was cancelled ({ended.reason})")

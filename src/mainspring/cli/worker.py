@@ -1,4 +1,4 @@
-"""`mainspring worker`: schedule and execute an application's jobs until asked to stop."""
+"""`mainspring worker`: schedule and execute an application's jobs until asked to stop; at a server only execute."""
 
 import asyncio
 from typing import Annotated
@@ -9,8 +9,9 @@ from mainspring.app import App
 from mainspring.cli.failures import AppError
 from mainspring.cli.loading import load_app
 from mainspring.cli.logs import configure_logs
+from mainspring.cli.opening import use
 from mainspring.cli.options import AppStoreUrl, AsJson
-from mainspring.config import run_settings, store_settings
+from mainspring.config import run_settings
 from mainspring.core.options import parse_options
 from mainspring.runtime.log import get_logger
 from mainspring.runtime.loop import new_event_loop
@@ -29,6 +30,17 @@ Grace = Annotated[
     typer.Option(metavar="DURATION", help="For running jobs when asked to stop; else MAINSPRING_GRACE, else 30s."),
 ]
 
+WorkServerUrl = Annotated[
+    str | None,
+    typer.Option("--server", metavar="URL", help="Execute for this server, such as https://jobs.example.com."),
+]
+JoinToken = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TOKEN", help="Exchanged once for a worker's key; else MAINSPRING_JOIN_TOKEN.", show_default=False
+    ),
+]
+
 
 def worker(
     target: Target,
@@ -36,9 +48,13 @@ def worker(
     grace: Grace = None,
     label: Labels = None,
     store: AppStoreUrl = None,
+    server: WorkServerUrl = None,
+    join_token: JoinToken = None,
     as_json: AsJson = False,
 ) -> None:
     """Execute an application's jobs until asked to stop.
+
+    With --server it works for that server, with the key in MAINSPRING_KEY or the one that --join-token gets; it needs no store.
 
     On SIGTERM or Ctrl-C no new job begins, what runs may end within the grace, and the rest goes to other workers.
 
@@ -47,21 +63,20 @@ def worker(
     run_settings(slots=slots, grace=grace)
     parse_options(labels=label)
     configure_logs(as_json=as_json)
-    app = application(target, store)
+    app = application(target, store, server)
 
     async def work() -> None:
-        _log.info("starting", app=target, store=app.store_settings.place, kinds=sorted(app.registry.names()))
-        await app.run(slots=slots, grace=grace, labels=label or ())
+        _log.info("starting", app=target, store=app.settings.place, kinds=sorted(app.registry.names()))
+        await app.run(slots=slots, grace=grace, labels=label or (), join_token=join_token)
 
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(work())
 
 
-def application(target: str, store: str | None) -> App:
-    """The application to run, on the store that was asked for."""
+def application(target: str, store: str | None, server: str | None = None) -> App:
+    """The application to run, on the store or at the server that was asked for."""
     app = load_app(target)
-    if store is not None:
-        app.store_settings = store_settings(store)
+    use(app, store, server)
     if not len(app.registry):
         raise AppError(f"{target} has no jobs: is the module with the @app.job functions imported there?")
     return app

@@ -1,5 +1,6 @@
 """`faces.Jobs` over HTTP."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 from msgspec.structs import asdict
@@ -10,12 +11,15 @@ from mainspring.client.events import listen_to_job
 from mainspring.client.waiting import RemoteWaiter, ask_for_ends
 from mainspring.core.draft import Draft
 from mainspring.core.jsontext import encode_object
-from mainspring.core.options import check_name
+from mainspring.core.options import check_name, whole_number
 from mainspring.core.options_json import read_options
 from mainspring.core.partition import format_id, parse_id
-from mainspring.errors import InvalidError
+from mainspring.errors import InvalidError, NotFoundError
 from mainspring.store.contract import Inserted
 from mainspring.verbs import documents as d
+from mainspring.verbs.queries import filter_of, parse_ids
+
+MAX_PAGE = 1000
 
 
 class RemoteJobs:
@@ -32,10 +36,23 @@ class RemoteJobs:
         return Draft(check_name("kind", request.kind), arguments, read_options(request.options))
 
     async def list(self, which: d.JobQuery, *, after: str | None = None, limit: int = 100) -> d.JobsPage:
+        whole_number("limit", limit, 1, MAX_PAGE)
         if which.ids is not None:
-            raise InvalidError("ids", "name jobs one by one: read them, or use bulk")
+            return await self._named(which, after)
+        filter_of(which, None)  # refused here in the words that a store has for it
         chosen = {name: value for name, value in asdict(which).items() if value is not None}
         return await self._asker.get(path("jobs"), d.JobsPage, **chosen, after=after, limit=limit)
+
+    async def _named(self, which: d.JobQuery, after: str | None) -> d.JobsPage:
+        """A server lists what a filter finds; those that are named are read one by one."""
+        if after is not None:
+            raise InvalidError("after", "has no effect together with ids: all of them are on one page")
+        ids = [format_id(job) for job in parse_ids(which, MAX_PAGE)]
+        found = await asyncio.gather(*(self.read(job) for job in ids), return_exceptions=True)
+        for error in found:
+            if isinstance(error, BaseException) and not isinstance(error, NotFoundError):
+                raise error
+        return d.JobsPage(jobs=[_summary(job) for job in found if isinstance(job, d.JobDocument)], next=None)
 
     async def read(self, job: str) -> d.JobDocument:
         return await self._asker.get(path("jobs", _id(job)), d.JobDocument)
@@ -67,6 +84,10 @@ class RemoteJobs:
 
     def events(self, job: str) -> AsyncIterator[d.JobEvent]:
         return listen_to_job(self._asker, path("jobs", _id(job), "events"))
+
+
+def _summary(job: d.JobDocument) -> d.JobSummary:
+    return d.JobSummary(**{name: getattr(job, name) for name in d.JobSummary.__struct_fields__})
 
 
 def _id(job: str) -> str:

@@ -20,4 +20,4 @@ def refused(error: ValidationError, where: str = "") -> InvalidError:
             field, what = f"{field}.{name}" if field else name, words
             break
     inside = f"{where}.{field}" if where and field and not field.startswith("[") else where + field
-    return InvalidError(inside or "document", what[:1].lower() + what[1:])
+    return InvalidError(inside or "body", what[:1].lower() + what[1:])

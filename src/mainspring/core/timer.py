@@ -15,6 +15,8 @@ HOUR: Micros = 3600 * SECOND
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_FIRST = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_LAST = (datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
 
 def to_micros(field: str, value: object) -> Micros:
@@ -23,10 +25,10 @@ def to_micros(field: str, value: object) -> Micros:
         raise InvalidError(field, f"expected a datetime with a time zone, got {type(value).__name__}")
     if value.utcoffset() is None:
         raise InvalidError(field, f"{value.isoformat()} has no time zone; use datetime.now(UTC) or .replace(tzinfo=…)")
-    try:
-        return (value - _EPOCH) // _MICROSECOND
-    except OverflowError:
-        raise InvalidError(field, f"{value.isoformat()} is out of range in UTC") from None
+    found = (value - _EPOCH) // _MICROSECOND
+    if not _FIRST <= found <= _LAST:  # an offset may lead out of what a datetime in UTC can say
+        raise InvalidError(field, f"{value.isoformat()} is out of range in UTC")
+    return found
 
 
 def read_time(field: str, text: object) -> datetime:

@@ -9,20 +9,24 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from mainspring.core.lifecycle import Reason
 from mainspring.dispatch.dispatcher import Dispatcher
 from mainspring.dispatch.matcher import Seat
 from mainspring.dispatch.place import Cancel, Place
-from mainspring.errors import SessionEndedError
+from mainspring.errors import MainspringError, SessionEndedError, StoreUnavailableError
 from mainspring.runtime.log import get_logger
-from mainspring.store.contract import Attempts, Sessions
+from mainspring.store.contract import Attempts, LiveJob, Sessions
 from mainspring.wire import Assignment, Outcome, OutcomeType, PullReply, Report, ReportReply, WorkerInfo
 
 _log = get_logger("mainspring.desk")
 
 LONG_POLL_S = 30.0
+
+_ENDED = partial(SessionEndedError, "this session has ended: register again")
+_AWAY = partial(StoreUnavailableError, "the node of this session starts again")
 
 Settle = Callable[[bytes, Sequence[Outcome]], Awaitable[list[bytes]]]
 
@@ -41,7 +45,9 @@ class Desk:
         self._settle = settle
         self._wake = wake
         self._places: dict[bytes, Place] = {}
-        self._unended: list[bytes] = []  # sessions that are over here and not yet in the store
+        self._over: set[bytes] = set()  # sessions that end here, and have not yet ended in the store
+        self._unended: list[bytes] = []  # those of them that are ready to end there
+        self._adopting = asyncio.Lock()
         self._watchers: list[asyncio.Future[None]] = []
         self.dispatcher: Dispatcher  # set by the node: the two need each other
 
@@ -49,12 +55,35 @@ class Desk:
         """Start a session; `cancel` is called with a job that shall stop. None: a worker elsewhere, which hears it by its next
         `poll` or `report`. `tenant`: the only one whose jobs it gets."""
         session = secrets.token_bytes(16)
-        await self._store.insert_session(session, self.node, info.name, info, tenant)
-        place = self._places[session] = Place(Seat(session, info, tenant), cancel)
+        await self._store.insert_session(session, self.node, info.name, info, tenant, cancel is None)
+        self._seat(session, Place(Seat(session, info, tenant), cancel))
+        return session
+
+    async def adopt(self, session: bytes) -> bool:
+        """Take over the session of a worker elsewhere whose node is gone, with all that it runs; False where it cannot be had.
+
+        What the old node assigned and could not hand over is missing from the worker's reports, and returns by that."""
+        async with self._adopting:
+            if session in self._places:
+                return True
+            (record,) = await self._store.read_sessions([session])
+            if record is None or record.info is None or session in self._over:
+                return False
+            live = await self._store.adopt_session(session, self.node)
+            if live is None:
+                return False
+            place = Place(Seat(session, record.info, record.tenant), None)
+            place.live = {each.job: each for each in live}
+            await self.dispatcher.resume(place.seat, [each.lane for each in live])
+            self._seat(session, place)
+            _log.info("a worker came back", worker=record.name, session=session.hex(), live=len(live))
+            return True
+
+    def _seat(self, session: bytes, place: Place) -> None:
+        self._places[session] = place
         self.dispatcher.matcher.add(place.seat)
         self.dispatcher.workers_changed()
         self._wake()
-        return session
 
     async def pull(self, session: bytes, number: int, free: int, wait_s: float = LONG_POLL_S) -> list[Assignment]:
         """Jobs for up to `free` slots, as soon as there are some; none after a long wait. The same number, the same answer; a
@@ -130,6 +159,7 @@ class Desk:
         """The worker leaves, and hands back what it has not reported."""
         place = self._places.pop(session, None)
         if place is not None:
+            self._over.add(session)
             self._forget(session, place)
             try:
                 await self._hand_back(session, list(place.live.values()))
@@ -191,6 +221,7 @@ class Desk:
         late_s = time.monotonic() - lease_s
         silent = [session for session, place in self._places.items() if place.seen_s < late_s and not place.reports]
         for session in silent:
+            self._over.add(session)
             self._forget(session, self._places.pop(session))
         self._unended += silent
         return await self._end_sessions()
@@ -198,8 +229,9 @@ class Desk:
     async def _end_sessions(self) -> list[bytes]:
         ended = tuple(self._unended)
         if ended:
-            await self._store.end_sessions(ended)
+            await self._store.end_sessions(ended, self.node)
             self._unended = [session for session in self._unended if session not in ended]
+            self._over.difference_update(ended)
         return list(ended)
 
     async def wait_pulling(self) -> None:
@@ -223,32 +255,34 @@ class Desk:
         self._watchers.clear()
 
     def abandon(self) -> None:
-        """The node was ended by others: every session here is over."""
+        """The node was ended by others: no session is here any more. Those of workers elsewhere come back, here or there."""
         for session, place in tuple(self._places.items()):
             del self._places[session]
-            self._forget(session, place)
+            self._forget(session, place, _ENDED if place.cancel is not None else _AWAY)
+        self._unended.clear()
+        self._over.clear()
 
-    async def _hand_back(self, session: bytes, assignments: list[Assignment]) -> None:
+    async def _hand_back(self, session: bytes, assignments: Sequence[Assignment | LiveJob]) -> None:
         if assignments:
             await self._settle(session, [Outcome(a.job, a.attempt, OutcomeType.RETURNED) for a in assignments])
 
     def _place(self, session: bytes) -> Place:
         place = self._places.get(session)
         if place is None:
-            raise SessionEndedError("this session has ended: register again")
+            raise _ENDED()
         place.seen_s = time.monotonic()
         return place
 
-    def _end_live(self, place: Place, ended_: Sequence[Outcome | Assignment]) -> None:
+    def _end_live(self, place: Place, gone: Sequence[Outcome | Assignment | LiveJob]) -> None:
         """A report may come again, after the job's next attempt has been given to the same worker: that one is live."""
-        ended = [place.live.pop(each.job).lane for each in ended_ if place.holds(each.job, each.attempt)]
+        ended = [place.live.pop(each.job).lane for each in gone if place.holds(each.job, each.attempt)]
         for lane, count in Counter(ended).items():
             self.dispatcher.ended(lane, place.seat, count)
 
-    def _forget(self, session: bytes, place: Place) -> None:
+    def _forget(self, session: bytes, place: Place, why: Callable[[], MainspringError] = _ENDED) -> None:
         self.dispatcher.matcher.remove(session)
         for lane, count in Counter(assignment.lane for assignment in place.live.values()).items():
             self.dispatcher.ended(lane, place.seat, count)
-        place.close()
+        place.close(why())
         self.dispatcher.workers_changed()
         self._wake()

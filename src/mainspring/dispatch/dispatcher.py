@@ -7,7 +7,7 @@ remembers is an optimisation; the store's compare-and-set decides, and every mem
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Protocol
 
 from msgspec import json
@@ -53,6 +53,7 @@ class Dispatcher:
         deliver: Deliver,
         return_unseen: Return,
     ) -> None:
+        self.node: bytes | None = None  # set by the node when it has joined
         self.matcher = Matcher()
         self.lanes = Lanes()
         self._window = Window()
@@ -161,6 +162,17 @@ class Dispatcher:
         if state.limits:
             self._released += 1
             self._reopen(self.lanes.ended(state, count))
+
+    async def resume(self, seat: Seat, lanes: Sequence[int]) -> None:
+        """Jobs of these lanes, one each, run on this seat already: a worker that had another node before."""
+        unknown = {lane for lane in lanes if lane not in self.lanes.known}
+        if unknown:
+            self.lanes.learn(await self._store.read_lanes(sorted(unknown)))
+        for lane in lanes:
+            state = self.lanes.known.get(lane)
+            if state is not None:
+                seat.occupy(state.lane.resources)
+                self.lanes.started(state)
 
     def _see(self, streams: Iterable[tuple[int, int, int, Micros]]) -> None:
         for partition, band, lane, rank in streams:
@@ -310,7 +322,7 @@ class Dispatcher:
             lane = stream[2]
             groups.setdefault((session, lane if known[lane].limits else None), []).append(ready)
         return [
-            Pick(session, jobs, known[lane].limits if lane is not None else ())
+            Pick(session, jobs, known[lane].limits if lane is not None else (), self.node)
             for (session, lane), jobs in groups.items()
         ]
 

@@ -46,6 +46,9 @@ class Seat:
     def take(self, needs: Resources) -> None:
         self.slots -= 1
         self.coming += 1
+        self.occupy(needs)
+
+    def occupy(self, needs: Resources) -> None:
         self.cpu -= needs.cpu
         self.memory_mb -= needs.memory_mb
         self.gpu -= needs.gpu

@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Iterable
 
 from mainspring.dispatch.matcher import Seat
-from mainspring.errors import SessionEndedError
+from mainspring.errors import MainspringError
+from mainspring.store.contract import LiveJob
 from mainspring.wire import Assignment, Outcome, Report
 
 HEARTBEAT_S = 3.0  # how often a worker reports
@@ -27,7 +28,7 @@ class Place:
     def __init__(self, seat: Seat, cancel: Cancel | None) -> None:
         self.seat = seat
         self.cancel = cancel
-        self.live: dict[bytes, Assignment] = {}
+        self.live: dict[bytes, Assignment | LiveJob] = {}
         self.mailbox: list[Assignment] = []  # assigned and not yet pulled
         self.withdrawn: list[Outcome] = []  # cancelled before they were pulled, and not yet settled
         self.reports = 0  # under way: while the store cannot take them, their worker is not silent
@@ -37,6 +38,7 @@ class Place:
         self._number = -1
         self._batch: list[Assignment] | None = None  # the answer to that number
         self._mail: asyncio.Future[None] | None = None  # pulls that wait for one
+        self._closed: MainspringError | None = None
         self._news = False  # something that a waiting pull should be woken for
         self._cancels: list[bytes] = []  # not yet told
         self._told: set[bytes] = set()
@@ -63,6 +65,8 @@ class Place:
         while number == self._number and self._batch is None and not (self.mailbox or self._news):
             if not await self._wait(end_s - time.monotonic()):
                 break
+            if self._closed is not None:
+                raise self._closed
         if number != self._number:
             return []
         self._news = False
@@ -75,8 +79,6 @@ class Place:
         if self._mail is None:
             self._mail = asyncio.get_running_loop().create_future()
         done, _ = await asyncio.wait((self._mail,), timeout=max(wait_s, 0.0))
-        for mail in done:
-            mail.result()
         return bool(done)
 
     def _repeated(self, batch: list[Assignment]) -> list[Assignment]:
@@ -90,11 +92,10 @@ class Place:
         if mail is not None and not mail.done():
             mail.set_result(None)
 
-    def close(self) -> None:
-        """The session is over: whoever waits is told."""
-        mail, self._mail = self._mail, None
-        if mail is not None and not mail.done():
-            mail.set_exception(SessionEndedError("this session has ended: register again"))
+    def close(self, why: MainspringError) -> None:
+        """The session is not here any more: whoever waits is told."""
+        self._closed = why
+        self.wake()
 
     # what it holds
 
@@ -114,7 +115,7 @@ class Place:
                 return assignment
         return None
 
-    def unmentioned(self, report: Report) -> list[Assignment]:
+    def unmentioned(self, report: Report) -> list[Assignment | LiveJob]:
         """What was handed out and is missing from two reports: an answer that never arrived, or a worker that forgot."""
         if report.running is None:
             return []

@@ -57,11 +57,13 @@ class Ready(Struct, frozen=True, gc=False):
 
 
 class Pick(Struct, frozen=True):
-    """The wish to assign jobs to a session. `limits`: (name, key) of the limits that all of them fall under."""
+    """The wish to assign jobs to a session. `limits`: (name, key) of the limits that all of them fall under. `node`: who wishes;
+    the session must still be his. All picks of one call have the same."""
 
     session: bytes
     jobs: list[Ready]
     limits: tuple[tuple[str, str], ...] = ()
+    node: bytes | None = None
 
 
 class Assigned(Struct, frozen=True):
@@ -297,7 +299,8 @@ class Dispatch(Protocol):
 
     async def assign_jobs(self, picks: Sequence[Pick]) -> list[Assigned]:
         """pending -> assigned for every job that is still pending with the attempt and the lane named; the attempt number rises by
-        one, the ready row goes, a live row comes. A session that has ended wins nothing. Limits are counted and taken here."""
+        one, the ready row goes, a live row comes. A session that has ended, or that another node has adopted, wins nothing. Limits
+        are counted and taken here."""
 
     async def read_specs(self, ids: Sequence[bytes]) -> list[Spec]:
         """What workers must know of assigned jobs; any order."""
@@ -336,7 +339,7 @@ class NodeRecord(Struct, frozen=True):
 
 class SessionRecord(Struct, frozen=True):
     """A worker's session; `info` None where the worker did not say what it can do. `live`: the jobs it has. `tenant`: the only
-    one it serves; None: all."""
+    one it serves; None: all. `remote`: the worker is not in its node's process, and may outlive it."""
 
     id: bytes
     node: bytes
@@ -345,6 +348,15 @@ class SessionRecord(Struct, frozen=True):
     info: WorkerInfo | None
     live: int
     tenant: str | None = None
+    remote: bool = False
+
+
+class LiveJob(Struct, frozen=True, gc=False):
+    """A job that is live in a session."""
+
+    job: bytes
+    attempt: int
+    lane: int
 
 
 class Sessions(Protocol):
@@ -358,7 +370,8 @@ class Sessions(Protocol):
 
     async def end_nodes(self, leases: Mapping[bytes, Micros | None]) -> int:
         """End each of these nodes whose lease still ends when it is said to (None: whenever); how many. A node that has ended
-        lets go of its partitions, and its sessions end with it. It ends once and never revives."""
+        lets go of its partitions, and the sessions of its own workers end with it; those of remote workers are orphans until
+        they are adopted or ended. It ends once and never revives."""
 
     async def claim_partitions(self, node: bytes, capacity: int) -> list[int]:
         """Give this node its fair share of the partitions and answer it: unowned ones are taken, surplus ones let go. Shares
@@ -371,10 +384,23 @@ class Sessions(Protocol):
         """Nodes that have not ended."""
 
     async def insert_session(
-        self, session: bytes, node: bytes, name: str, info: WorkerInfo | None = None, tenant: str | None = None
+        self,
+        session: bytes,
+        node: bytes,
+        name: str,
+        info: WorkerInfo | None = None,
+        tenant: str | None = None,
+        remote: bool = False,
     ) -> None:
         """Start a session; refused (`StoreError`) where the node has ended. `info` is kept for those who explain, `tenant` is the
-        only one whose jobs it gets."""
+        only one whose jobs it gets, `remote`: it may outlive its node."""
+
+    async def adopt_session(self, session: bytes, node: bytes) -> list[LiveJob] | None:
+        """Make an orphan the session of this node; what is live in it. Repeating it repeats the answer. None where it has ended or
+        is no remote worker's, where another node that has not ended has it, and where this node itself has ended."""
+
+    async def list_orphans(self) -> dict[bytes, bytes]:
+        """Sessions that have not ended although their node has, and that node."""
 
     async def read_sessions(self, ids: Sequence[bytes]) -> list[SessionRecord | None]:
         """In the order asked; None where there is none, or it has ended. `live` is not counted here."""
@@ -385,8 +411,9 @@ class Sessions(Protocol):
     async def find_session(self, job: bytes) -> bytes | None:
         """The session in which a job is live; None where it is in none."""
 
-    async def end_sessions(self, sessions: Sequence[bytes]) -> None:
-        """End sessions; ended ones stay ended. Their live rows wait for `rescue_attempts`."""
+    async def end_sessions(self, sessions: Sequence[bytes], node: bytes | None = None) -> None:
+        """End sessions, with `node` only those that are still that node's; ended ones stay ended. Their live rows wait for
+        `rescue_attempts`."""
 
 
 class QueueRecord(Struct, frozen=True):
@@ -424,6 +451,9 @@ class Catalog(Protocol):
 
     async def put_kinds(self, kinds: Sequence[KindRecord], limits: dict[str, Limit]) -> None:
         """Insert or replace kinds and their limits; a kind without a limit loses the one it had."""
+
+    async def add_kinds(self, kinds: Sequence[KindRecord]) -> None:
+        """Insert those that nobody has declared; the others stay as they are."""
 
     async def list_kinds(self) -> list[KindRecord]:
         """Every kind an application has declared."""

@@ -11,6 +11,7 @@ from importlib.resources import files
 from msgspec import Struct
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_TABLE = re.compile(r"^create table (\w+)", re.MULTILINE)
 _WORKS_WITH = re.compile(r"^-- works with: (\d+)$", re.MULTILINE)
 
 
@@ -24,6 +25,11 @@ class Migration(Struct, frozen=True):
     @property
     def checksum(self) -> str:
         return hashlib.sha256(self.sql.encode()).hexdigest()
+
+    @property
+    def tables(self) -> list[str]:
+        """What it creates, where names have no schema before them."""
+        return _TABLE.findall(self.sql)
 
     @property
     def works_with(self) -> int:

@@ -41,8 +41,8 @@ class Tenants(Protocol):
 
     async def erase_tenant(self, name: str, limit: int) -> int:
         """Mark it as erased and delete up to `limit` of its jobs in whatever state with all that belongs to them; how many. When
-        the answer is less than `limit`, everything else of it has gone too: schedules, queues, limits, templates, keys,
-        and the content of its audit records, whose hashes stay."""
+        the answer is less than `limit`, everything else of it has gone too: schedules, queues, limits, lanes, sessions,
+        templates, keys, and the content of its audit records, whose hashes stay."""
 
     async def count_waiting(self) -> dict[int, int]:
         """Jobs in `timer` and `ready` by lane: costs a step per waiting job, so for quotas now and then, not for each submit."""
@@ -102,8 +102,10 @@ class Templates(Protocol):
     async def list_template_versions(self, tenant: str, name: str) -> list[TemplateRecord]:
         """Newest first; none where there is no such template."""
 
-    async def set_template(self, tenant: str, name: str, *, current: int, shared_with: tuple[str, ...]) -> bool:
-        """False where there is no such template or version."""
+    async def set_template(
+        self, tenant: str, name: str, *, current: int | None = None, shared_with: tuple[str, ...] | None = None
+    ) -> bool:
+        """Change what is given, and leave the rest as it is; False where there is no such template or version."""
 
     async def delete_template(self, tenant: str, name: str) -> bool: ...
 

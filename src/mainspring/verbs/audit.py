@@ -1,6 +1,6 @@
 """The record of what people did, read and verified. Of all tenants (None): what concerns the whole installation."""
 
-from msgspec import Raw, Struct, json
+from msgspec import MsgspecError, Raw, Struct, json
 
 from mainspring.access.audit import Actor
 from mainspring.core.chain import Checked, verify
@@ -52,7 +52,7 @@ class LocalAudit:
 
 
 def _document(entry: AuditEntry) -> d.AuditDocument:
-    content = _Content() if entry.content is None else _decode(entry.content)
+    content = _content(entry.content)
     return d.AuditDocument(
         tenant=entry.tenant,
         number=entry.number,
@@ -66,3 +66,12 @@ def _document(entry: AuditEntry) -> d.AuditDocument:
         before=content.before,
         after=content.after,
     )
+
+
+def _content(data: bytes | None) -> _Content:
+    if data is None:
+        return _Content()
+    try:
+        return _decode(data)
+    except MsgspecError:  # somebody wrote to the database; `verify` will say so
+        return _Content(action="unreadable")

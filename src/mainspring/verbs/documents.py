@@ -96,6 +96,7 @@ class JobSummary(Answer, frozen=True, kw_only=True):
     finished_at: datetime | None
     tags: tuple[str, ...]
     schedule: str | None
+    cancel_requested: bool
 
 
 class AttemptError(Answer, frozen=True, kw_only=True):
@@ -114,7 +115,6 @@ class JobDocument(JobSummary, frozen=True, kw_only=True):
 
     band: str
     losses: int
-    cancel_requested: bool
     retries: int
     backoff_s: float
     timeout_s: float | None

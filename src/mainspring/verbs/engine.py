@@ -51,8 +51,8 @@ class Engine:
 
     def close(self) -> None:
         """Let everybody go who waits; the store is its opener's."""
-        for unsubscribe in self._silence:
-            unsubscribe()
+        while self._silence:
+            self._silence.pop()()
         self.waiter.close()
         self.events.close()
         self.watch.close()

@@ -31,6 +31,7 @@ def summary_of(record: JobRecord) -> d.JobSummary:
         finished_at=_time(record.finished_at),
         tags=record.options.tags,
         schedule=record.options.schedule,
+        cancel_requested=record.cancelling,
     )
 
 
@@ -43,7 +44,6 @@ def document_of(
         **{name: getattr(summary, name) for name in summary.__struct_fields__},
         band=Band(record.band).name.lower(),
         losses=record.losses,
-        cancel_requested=record.cancelling,
         retries=options.retries,
         backoff_s=options.backoff.base_s,
         timeout_s=options.timeout_s,

@@ -74,11 +74,12 @@ class LocalSystem:
         return [orphan.removeprefix(f"{self._tenant}/") for orphan in done.orphans]
 
     def events(
-        self, queue: str | None = None, after: str | None = None
+        self, queue: str | None = None, after: str | None = None, *, announce: bool = False
     ) -> AsyncGenerator[tuple[str, d.JobEvent | None], None]:
+        """`announce`: see `EventLog.listen`."""
         if after is not None:
             parse_event_id(after)  # refused before anything begins
-        return self._engine.events.listen(self._tenant, queue, after)
+        return self._engine.events.listen(self._tenant, queue, after, announce=announce)
 
     async def _tallies(self, first: Micros, last: Micros, step: Micros) -> list[Tally]:
         tenants = await tenants_meant(self._store, self._tenant)

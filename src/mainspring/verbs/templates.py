@@ -7,7 +7,7 @@ placeholders, and the options that are written out. A job made from a template g
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec import json, structs, to_builtins
+from msgspec import json, to_builtins
 
 from mainspring.access.audit import Actor
 from mainspring.core.draft import Draft
@@ -65,11 +65,11 @@ class LocalTemplates:
     async def rollback(self, name: str, version: int) -> d.TemplateDocument:
         found = await self._own(name)
         _pick(found, name, version)
-        return await self._set("rollback_template", found[0], current=version, shared_with=found[0].shared_with)
+        return await self._set("rollback_template", found[0], current=version)
 
     async def share(self, name: str, tenants: Sequence[str]) -> d.TemplateDocument:
         last = (await self._own(name))[0]
-        return await self._set("share_template", last, current=last.current, shared_with=_tenants(tenants))
+        return await self._set("share_template", last, shared_with=_tenants(tenants))
 
     async def delete(self, name: str) -> None:
         last = (await self._own(name))[0]
@@ -148,11 +148,17 @@ class LocalTemplates:
         )
 
     async def _set(
-        self, action: str, before: TemplateRecord, *, current: int, shared_with: tuple[str, ...]
+        self,
+        action: str,
+        before: TemplateRecord,
+        *,
+        current: int | None = None,
+        shared_with: tuple[str, ...] | None = None,
     ) -> d.TemplateDocument:
+        """Change one thing; what others change at the same time stays changed."""
         if not await self._store.set_template(self._tenant, before.name, current=current, shared_with=shared_with):
             raise _no_template(before.name)
-        after = structs.replace(before, current=current, shared_with=shared_with)
+        after = (await self._own(before.name))[0]
         await self._note(action, before.name, _standing(before), _standing(after))
         return await self.read(before.name)
 

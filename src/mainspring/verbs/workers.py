@@ -54,7 +54,7 @@ class LocalWorkers:
             raise ConflictError(f"worker {session.name} is at another node: ask the server there")
 
     async def _session(self, worker: str) -> SessionRecord:
-        (session,) = await self._store.read_sessions([_session_id(worker)])
+        (session,) = await self._store.read_sessions([parse_worker(worker)])
         if session is None or not self._is_ours(session):
             raise NotFoundError(f"there is no worker {worker}, or it has left")
         return session
@@ -67,7 +67,8 @@ class LocalWorkers:
         await self._engine.audit.record(session.tenant, self._actor, action, target, {"name": session.name})
 
 
-def _session_id(text: str) -> bytes:
+def parse_worker(text: str) -> bytes:
+    """The session that an id means."""
     try:
         return uuid.UUID(text).bytes
     except (ValueError, AttributeError, TypeError):

@@ -38,7 +38,17 @@ def test_a_good_chain_is_good_at_once_and_in_pages() -> None:
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 @pytest.mark.parametrize(
-    "changes", [{"content": b"x"}, {"at": 1}, {"digest": bytes(32)}, {"hash": FIRST}, {"number": 9}]
+    "changes",
+    [
+        {"content": b"x"},
+        {"at": 1},
+        {"digest": bytes(32)},
+        {"hash": FIRST},
+        {"number": 9},
+        {"content": "a"},
+        {"at": -1},
+        {"digest": None},
+    ],
 )
 def test_a_changed_record_shows(number: int, changes: dict[str, object]) -> None:
     entries = chain(b"a", b"b", b"c")

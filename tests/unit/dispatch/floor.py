@@ -10,6 +10,7 @@ from contract.backends import SqliteBackend
 from contract.scene import START, JumpingClock, Scene
 from mainspring.core.job import Resources
 from mainspring.node import Node
+from mainspring.store.contract import LiveJob
 from mainspring.wire import Assignment, Outcome, OutcomeType, Report, WorkerInfo
 
 
@@ -41,7 +42,7 @@ class Hand:
         """Report everything this worker has as done."""
         await self.complete(*self.node.desk._places[self.session].live.values())
 
-    async def complete(self, *assignments: Assignment) -> list[bytes]:
+    async def complete(self, *assignments: Assignment | LiveJob) -> list[bytes]:
         outcomes = [Outcome(a.job, a.attempt, OutcomeType.COMPLETED) for a in assignments]
         return (await self.node.desk.report(self.session, Report(outcomes))).rejected
 

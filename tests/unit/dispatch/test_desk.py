@@ -10,6 +10,7 @@ from dispatch.floor import Floor, Hand, dispatch, open_floor
 from mainspring.core.job import Options
 from mainspring.dispatch import place
 from mainspring.errors import SessionEndedError, StoreUnavailableError
+from mainspring.node import Node
 from mainspring.store.contract import Settlement
 from mainspring.wire import Assignment, Outcome, OutcomeType, Progress, PullReply, Report
 
@@ -320,3 +321,97 @@ async def test_i16_an_outcome_for_a_job_of_another_session_is_rejected(floor: Fl
     forged = Report([Outcome(job, 1, OutcomeType.COMPLETED)], [(job, 1)])
     assert (await floor.node.desk.report(other.session, forged)).rejected == [job]
     assert await floor.state(job) != "completed"
+
+
+# --- a worker that outlives its node
+
+
+async def gone(floor: Floor, other: Node | None = None) -> None:
+    """Others have ended the first node, and taken its partitions; it does not know."""
+    await floor.store.end_nodes({floor.node.id: None})
+    if other is not None:
+        await other.ownership.look()
+
+
+async def test_a_worker_elsewhere_comes_back_to_another_node_with_what_it_runs(floor: Floor) -> None:
+    worker = await floor.worker(remote=True, cpu=4.0)
+    await floor.limit("queue/default/q", concurrency=2)
+    first, second = await floor.submit(2, queue="q", cpu=1.5)
+    running = await worker.pull()
+    assert len(running) == 2
+    other = await floor.join("second")
+    assert not await other.desk.adopt(worker.session), "its node lives"
+    await gone(floor, other)
+    assert await other.desk.adopt(worker.session)
+    assert await other.desk.adopt(worker.session), "it is there"
+    seat = other.dispatcher.matcher.seats[worker.session]
+    assert (seat.cpu, seat.info.slots) == (1.0, 10)
+    back = Hand(other, worker.session)
+    third = await floor.submit_one(queue="q", cpu=0.5)
+    assert await back.pull() == [], "the limit counts what it brought along"
+    assert await back.complete(*running) == []
+    assert [await floor.state(job) for job in (first, second)] == ["completed"] * 2
+    assert await back.jobs() == [third]
+    assert seat.cpu == 3.5
+
+
+async def test_what_the_old_node_could_not_hand_over_returns_by_the_reports(
+    floor: Floor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, watch = await floor.worker(remote=True), Watch(monkeypatch)
+    job = await floor.submit_one()
+    await worker.pull()  # its answer never arrived
+    other = await floor.join("second")
+    await gone(floor, other)
+    assert await other.desk.adopt(worker.session)
+    for _ in range(4):
+        watch.now_s += place.HEARTBEAT_S
+        await other.desk.report(worker.session, Report([], []))
+    record = await floor.record(job)
+    assert (record.state, record.losses, record.failures) == ("pending", 0, 0)
+
+
+async def test_a_node_that_does_not_know_that_it_has_ended_harms_no_session_that_has_left(floor: Floor) -> None:
+    worker = await floor.worker(remote=True)
+    other = await floor.join("second")
+    await gone(floor, other)
+    assert await other.desk.adopt(worker.session)
+    job = await floor.submit_one()
+    assert await worker.jobs() == [], "assigned by the old one"
+    assert await floor.node.desk.end_silent(-1.0) == [worker.session]
+    assert (await floor.store.read_sessions([worker.session]))[0] is not None
+    assert await Hand(other, worker.session).jobs() == [job]
+
+
+async def test_a_local_workers_session_is_over_with_its_node(floor: Floor) -> None:
+    worker = await floor.worker()
+    other = await floor.join("second")
+    await gone(floor, other)
+    assert not await other.desk.adopt(worker.session)
+
+
+async def test_what_ends_here_is_not_taken_over_again(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = await floor.worker(remote=True)
+
+    async def fail(*_: object) -> None:
+        raise StoreUnavailableError("no connection")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(floor.store, "end_sessions", fail)
+        with pytest.raises(StoreUnavailableError):
+            await floor.node.desk.end_silent(-1.0)
+    assert not await floor.node.desk.adopt(worker.session)
+
+
+async def test_a_node_that_starts_again_takes_its_workers_back(floor: Floor) -> None:
+    worker, local = await floor.worker(remote=True), await floor.worker()
+    waiting, ended = await asked(floor, worker, 1), await asked(floor, local, 1)
+    await gone(floor)
+    floor.node.desk.abandon()
+    with pytest.raises(StoreUnavailableError):
+        await waiting
+    with pytest.raises(SessionEndedError):
+        await ended
+    await floor.node.join()
+    assert await floor.node.desk.adopt(worker.session)
+    assert not await floor.node.desk.adopt(local.session)

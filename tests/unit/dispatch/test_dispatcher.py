@@ -451,7 +451,7 @@ async def test_a_session_that_could_not_be_ended_is_ended_later(floor: Floor, mo
     job = await floor.submit_one()
     assert await worker.jobs(1) == [job]
 
-    async def refuse(sessions: Sequence[bytes]) -> None:
+    async def refuse(sessions: Sequence[bytes], node: bytes) -> None:
         raise StoreUnavailableError("no connection")
 
     with monkeypatch.context() as broken:

@@ -46,6 +46,11 @@ async def put_kinds(tx: Tx, kinds: Sequence[KindRecord], limits: dict[str, Limit
     tx.topics.add("queue")
 
 
+async def add_kinds(tx: Tx, kinds: Sequence[KindRecord]) -> None:
+    ordered = sorted(kinds, key=lambda kind: kind.name)
+    await tx.fetch("add_kinds", [kind.name for kind in ordered], [kind.defaults for kind in ordered])
+
+
 async def list_kinds(tx: Tx) -> list[KindRecord]:
     return [KindRecord(*row) for row in await tx.fetch("list_kinds")]
 

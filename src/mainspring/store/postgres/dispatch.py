@@ -1,6 +1,6 @@
 """Reading the ready order and assigning from it (see `store.contract.Dispatch`)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
@@ -61,7 +61,7 @@ async def assign_jobs(tx: Tx, picks: Sequence[Pick]) -> tuple[list[Assigned], di
 
 async def _assign_carefully(tx: Tx, picks: Sequence[Pick]) -> tuple[list[Assigned], dict[bytes, Spec]]:
     """Lock what is there to assign, count what the limits let through, write that."""
-    open_ = {row[0] for row in await tx.fetch("open_sessions", sorted({pick.session for pick in picks}))}
+    open_ = {row[0] for row in await tx.fetch("open_sessions", sorted({pick.session for pick in picks}), _node(picks))}
     book = await _lock_limits(tx, picks)
     wanted = sorted({job.job for pick in picks if pick.session in open_ for job in pick.jobs})
     able = {(job, attempt, lane) for job, attempt, lane in await tx.fetch("lock_ready", wanted, tx.partitions)}
@@ -89,7 +89,11 @@ def _answer(pick: Pick, book: _Book, able: set[tuple[bytes, int, int]], now: Mic
     return Assigned(won, lost, pick.jobs[free:], until)
 
 
-async def _write(tx: Tx, picks: Iterable[Pick]) -> dict[bytes, Spec]:
+def _node(picks: Sequence[Pick]) -> bytes | None:
+    return picks[0].node if picks else None
+
+
+async def _write(tx: Tx, picks: Sequence[Pick]) -> dict[bytes, Spec]:
     """pending -> assigned for all jobs of all picks. Where one of them is not pending and ready, the statement is refused, and
     everything is done again, carefully."""
     jobs = sorted((job.job, job.attempt, job.lane, pick.session) for pick in picks for job in pick.jobs)
@@ -97,7 +101,7 @@ async def _write(tx: Tx, picks: Iterable[Pick]) -> dict[bytes, Spec]:
         return {}
     columns = map(list, zip(*jobs, strict=True))
     sessions = sorted({pick.session for pick in picks if pick.jobs})
-    rows = await tx.fetch_last("assign_jobs", *columns, tx.now, tx.partitions, sessions)
+    rows = await tx.fetch_last("assign_jobs", *columns, tx.now, tx.partitions, sessions, _node(picks))
     if rows is None:
         return {}  # they are read again
     return {row[0]: Spec(row[0], row[1], row[2], row[3]) for row in rows}

@@ -328,14 +328,16 @@ cross join lateral (
   order by r.rank, r.job limit $6) r
 
 -- name: open_sessions
-select id from mainspring.session where id = any($1::bytea[]) and ended_at is null order by id for share
+select id from mainspring.session where id = any($1::bytea[]) and ended_at is null and ($2::bytea is null or node = $2) order by id for share
 
 -- name: assign_jobs
 -- Answers with what workers must know of the jobs. All or nothing: it divides by zero where a job was not moved, its ready row not
 -- found, or a session not open; also where no job at all was found, because its mark says that all were assigned. Sessions are
 -- locked, so that none ends while jobs are assigned to it.
-with m as (insert into mainspring.mark (at, id, committed) select $8::int8, $9::bytea, true where $9 is not null),
-open as (select 1 from mainspring.session where id = any($7::bytea[]) and ended_at is null order by id for share),
+with m as (insert into mainspring.mark (at, id, committed) select $9::int8, $10::bytea, true where $10 is not null),
+open as (
+  select 1 from mainspring.session where id = any($7::bytea[]) and ended_at is null and ($8::bytea is null or node = $8)
+  order by id for share),
 found as materialized (
   select j.* from unnest($1::uuid[], $2::int4[], $3::int8[], $4::bytea[]) u (job, attempt, lane, session) cross join lateral (
     select j.ctid as place, j.id, j.attempt, u.session, j.band, j.lane, j.rank, j.failures from mainspring.job j
@@ -471,7 +473,7 @@ update mainspring.node n set ended_at = $3 from unnest($1::bytea[], $2::int8[]) 
 where n.id = u.id and n.ended_at is null and (u.lease_until is null or n.lease_until = u.lease_until) returning n.id
 
 -- name: end_node_sessions
-update mainspring.session set ended_at = $2 where node = any($1::bytea[]) and ended_at is null
+update mainspring.session set ended_at = $2 where node = any($1::bytea[]) and ended_at is null and not remote
 
 -- name: free_partitions
 update mainspring.partition set node = null where node = any($1::bytea[])
@@ -497,15 +499,31 @@ select count(*) from mainspring.partition
 update mainspring.partition set node = $2 where number = any($1::int2[])
 
 -- name: insert_session
-insert into mainspring.session (id, node, name, info, started_at, tenant)
-select $1, id, $3, $4, $5, $6 from mainspring.node where id = $2 and ended_at is null for share returning 1
+insert into mainspring.session (id, node, name, info, started_at, tenant, remote)
+select $1, id, $3, $4, $5, $6, $7 from mainspring.node where id = $2 and ended_at is null for share returning 1
+
+-- name: share_node
+-- A node that has not ended, and does not while this transaction goes on.
+select 1 from mainspring.node where id = $1 and ended_at is null for share
+
+-- name: adopt_session
+update mainspring.session s set node = $2 where s.id = $1 and s.ended_at is null and s.remote
+and (s.node = $2 or (select n.ended_at from mainspring.node n where n.id = s.node) is not null) returning 1
+
+-- name: live_jobs
+select l.job, l.attempt, j.lane from mainspring.live l
+cross join lateral (select lane from mainspring.job j where j.id = l.job offset 0) j where l.session = $1
+
+-- name: list_orphans
+select s.id, s.node from mainspring.session s
+where s.ended_at is null and (select n.ended_at from mainspring.node n where n.id = s.node) is not null
 
 -- name: list_sessions
-select s.id, s.node, s.name, s.started_at, s.info, (select count(*) from mainspring.live l where l.session = s.id), s.tenant
+select s.id, s.node, s.name, s.started_at, s.info, (select count(*) from mainspring.live l where l.session = s.id), s.tenant, s.remote
 from mainspring.session s where s.ended_at is null order by s.started_at, s.id
 
 -- name: read_sessions
-select id, node, name, started_at, info, 0, tenant from mainspring.session where id = any($1::bytea[]) and ended_at is null
+select id, node, name, started_at, info, 0, tenant, remote from mainspring.session where id = any($1::bytea[]) and ended_at is null
 
 -- name: find_session
 -- A step per session, not per live job.
@@ -513,7 +531,8 @@ select l.session from mainspring.session s
 cross join lateral (select session from mainspring.live l where l.session = s.id and l.job = $1 offset 0) l
 
 -- name: end_sessions
-update mainspring.session s set ended_at = $2 from unnest($1::bytea[]) u (id) where s.id = u.id and s.ended_at is null
+update mainspring.session s set ended_at = $2 from unnest($1::bytea[]) u (id)
+where s.id = u.id and s.ended_at is null and ($3::bytea is null or s.node = $3)
 
 -- name: read_lanes
 select number, definition from mainspring.lane where number = any($1::int8[])
@@ -524,6 +543,9 @@ insert into mainspring.queue (tenant, name, paused) values ($1, $2, $3) on confl
 -- name: list_queues
 select q.tenant, q.name, q.paused, l.concurrency, l.rate, l.burst from mainspring.queue q
 left join mainspring.limit_rule l on l.name = 'queue/' || q.tenant || '/' || q.name order by q.tenant, q.name
+
+-- name: add_kinds
+insert into mainspring.kind (name, defaults) select * from unnest($1::text[], $2::bytea[]) on conflict (name) do nothing
 
 -- name: put_kinds
 insert into mainspring.kind (name, defaults) select * from unnest($1::text[], $2::bytea[])
@@ -708,8 +730,10 @@ cross join lateral (select * from mainspring.template_version v where v.tenant =
 where t.tenant = $1 and t.name = $2 order by v.version desc
 
 -- name: set_template
-update mainspring.template t set current = $3, shared_with = $4 where t.tenant = $1 and t.name = $2 and (
-  select 1 from mainspring.template_version v where v.tenant = t.tenant and v.name = t.name and v.version = $3) is not null
+update mainspring.template t set current = coalesce($3, t.current), shared_with = coalesce($4, t.shared_with)
+where t.tenant = $1 and t.name = $2 and (
+  select 1 from mainspring.template_version v
+  where v.tenant = t.tenant and v.name = t.name and v.version = coalesce($3, t.current)) is not null
 returning 1
 
 -- name: delete_template

@@ -8,7 +8,7 @@ from msgspec import json
 from mainspring.core.partition import fair_share
 from mainspring.core.timer import Micros, seconds
 from mainspring.errors import StoreError
-from mainspring.store.contract import NodeRecord, SessionRecord
+from mainspring.store.contract import LiveJob, NodeRecord, SessionRecord
 from mainspring.store.postgres.database import Tx
 from mainspring.wire import WorkerInfo
 
@@ -57,11 +57,22 @@ async def drain_nodes(tx: Tx, nodes: Sequence[bytes]) -> int:
 
 
 async def insert_session(
-    tx: Tx, session: bytes, node: bytes, name: str, info: WorkerInfo | None, tenant: str | None
+    tx: Tx, session: bytes, node: bytes, name: str, info: WorkerInfo | None, tenant: str | None, remote: bool
 ) -> None:
     said = None if info is None else json.encode(info)
-    if not await tx.fetch("insert_session", session, node, name, said, tx.now, tenant):
+    if not await tx.fetch("insert_session", session, node, name, said, tx.now, tenant, remote):
         raise StoreError("the node of this worker has ended: register again")
+
+
+async def adopt_session(tx: Tx, session: bytes, node: bytes) -> list[LiveJob] | None:
+    """Of two that want the same one, the second finds it with a node that has not ended."""
+    if not await tx.fetch("share_node", node) or not await tx.fetch("adopt_session", session, node):
+        return None
+    return [LiveJob(*row) for row in await tx.fetch("live_jobs", session)]
+
+
+async def list_orphans(tx: Tx) -> dict[bytes, bytes]:
+    return dict(await tx.fetch("list_orphans"))
 
 
 async def read_sessions(tx: Tx, ids: Sequence[bytes]) -> list[SessionRecord | None]:
@@ -74,8 +85,9 @@ async def list_sessions(tx: Tx) -> list[SessionRecord]:
 
 
 def _session(row: Sequence[Any]) -> SessionRecord:
-    id_, node, name, started_at, info, live, tenant = row
-    return SessionRecord(id_, node, name, started_at, None if info is None else _decode_info(info), live, tenant)
+    id_, node, name, started_at, info, live, tenant, remote = row
+    said = None if info is None else _decode_info(info)
+    return SessionRecord(id_, node, name, started_at, said, live, tenant, remote)
 
 
 async def find_session(tx: Tx, job: bytes) -> bytes | None:
@@ -83,5 +95,5 @@ async def find_session(tx: Tx, job: bytes) -> bytes | None:
     return rows[0][0] if rows else None
 
 
-async def end_sessions(tx: Tx, sessions: Sequence[bytes]) -> None:
-    await tx.fetch("end_sessions", sorted(sessions), tx.now)
+async def end_sessions(tx: Tx, sessions: Sequence[bytes], node: bytes | None) -> None:
+    await tx.fetch("end_sessions", sorted(sessions), tx.now, node)

@@ -46,7 +46,9 @@ async def list_template_versions(tx: Tx, tenant: str, name: str) -> list[Templat
     return [_record(row) for row in await tx.fetch("list_template_versions", tenant, name)]
 
 
-async def set_template(tx: Tx, tenant: str, name: str, current: int, shared_with: tuple[str, ...]) -> bool:
+async def set_template(
+    tx: Tx, tenant: str, name: str, current: int | None, shared_with: tuple[str, ...] | None
+) -> bool:
     return bool(await tx.fetch("set_template", tenant, name, current, shared_with))
 
 

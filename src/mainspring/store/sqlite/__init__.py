@@ -31,6 +31,7 @@ from mainspring.store.contract import (
     JobFilter,
     KindRecord,
     LimitUse,
+    LiveJob,
     MissedRecord,
     NodeRecord,
     Pick,
@@ -254,9 +255,21 @@ class SqliteStore:
         return self._read(sessions.list_nodes)
 
     async def insert_session(
-        self, session: bytes, node: bytes, name: str, info: WorkerInfo | None = None, tenant: str | None = None
+        self,
+        session: bytes,
+        node: bytes,
+        name: str,
+        info: WorkerInfo | None = None,
+        tenant: str | None = None,
+        remote: bool = False,
     ) -> None:
-        await self._write(sessions.insert_session, session, node, name, info, tenant)
+        await self._write(sessions.insert_session, session, node, name, info, tenant, remote)
+
+    async def adopt_session(self, session: bytes, node: bytes) -> list[LiveJob] | None:
+        return await self._write(sessions.adopt_session, session, node)
+
+    async def list_orphans(self) -> dict[bytes, bytes]:
+        return self._read(sessions.list_orphans)
 
     async def read_sessions(self, ids: Sequence[bytes]) -> list[SessionRecord | None]:
         return self._read(sessions.read_sessions, ids)
@@ -267,8 +280,8 @@ class SqliteStore:
     async def find_session(self, job: bytes) -> bytes | None:
         return self._read(sessions.find_session, job)
 
-    async def end_sessions(self, ended: Sequence[bytes]) -> None:
-        await self._write(sessions.end_sessions, ended)
+    async def end_sessions(self, ended: Sequence[bytes], node: bytes | None = None) -> None:
+        await self._write(sessions.end_sessions, ended, node)
 
     # catalog
 
@@ -283,6 +296,9 @@ class SqliteStore:
 
     async def put_kinds(self, kinds: Sequence[KindRecord], limits: dict[str, Limit]) -> None:
         await self._write(catalog.put_kinds, kinds, limits)
+
+    async def add_kinds(self, kinds: Sequence[KindRecord]) -> None:
+        await self._write(catalog.add_kinds, kinds)
 
     async def list_kinds(self) -> list[KindRecord]:
         return self._read(catalog.list_kinds)
@@ -355,7 +371,9 @@ class SqliteStore:
     async def list_template_versions(self, tenant: str, name: str) -> list[TemplateRecord]:
         return self._read(templates.list_template_versions, tenant, name)
 
-    async def set_template(self, tenant: str, name: str, *, current: int, shared_with: tuple[str, ...]) -> bool:
+    async def set_template(
+        self, tenant: str, name: str, *, current: int | None = None, shared_with: tuple[str, ...] | None = None
+    ) -> bool:
         return await self._write(templates.set_template, tenant, name, current, shared_with)
 
     async def delete_template(self, tenant: str, name: str) -> bool:

@@ -48,6 +48,11 @@ def put_kinds(tx: Tx, kinds: Sequence[KindRecord], limits: dict[str, Limit]) -> 
     tx.topics.add("queue")
 
 
+def add_kinds(tx: Tx, kinds: Sequence[KindRecord]) -> None:
+    for kind in kinds:
+        tx.execute(Q["add_kind"], (kind.name, kind.defaults))
+
+
 def list_kinds(connection: Reader) -> list[KindRecord]:
     return [KindRecord(*row) for row in connection.execute(Q["list_kinds"])]
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import apsw
 
 from mainspring.errors import StoreError, StoreUnavailableError
-from mainspring.store.queries import load_migrations, load_queries
+from mainspring.store.queries import Migration, load_migrations, load_queries
 from mainspring.store.versions import Applied, missing_migrations
 
 APPLICATION_ID = 0x4D53_5047  # marks the file as ours
@@ -127,6 +127,7 @@ def _apply_missing(connection: apsw.Connection, path: Path) -> list[str]:
     if missing and not _says_who_works(connection):
         connection.execute("alter table migration add column works_with integer")
     for migration in missing:
+        _refuse_taken(connection, path, migration)
         connection.execute(migration.sql)
         connection.execute(
             "insert into migration (number, name, checksum, works_with) values (?, ?, ?, ?)",
@@ -134,6 +135,17 @@ def _apply_missing(connection: apsw.Connection, path: Path) -> list[str]:
         )
     _set_partitions(connection)
     return [f"{migration.number:04} {migration.name}" for migration in missing]
+
+
+def _refuse_taken(connection: apsw.Connection, path: Path, migration: Migration) -> None:
+    """A file may have tables of its users too, which are older than ours."""
+    there = {row[0].lower() for row in connection.execute("select name from sqlite_master")}
+    taken = [name for name in migration.tables if name in there]
+    if taken:
+        raise StoreError(
+            f"{path} has {', '.join(map(repr, taken))} of yours, and Mainspring needs the name from schema "
+            f"{migration.number} on: give yours another name; nothing was changed"
+        )
 
 
 def _says_who_works(connection: apsw.Connection) -> bool:

@@ -201,11 +201,11 @@ select band, lane, rank from ready where partition = ?1 and (band, lane) > (?2, 
 select rank, job, attempt, lane from ready where partition = ? and band = ? and lane = ? and (rank, job) > (?, ?) order by rank, job limit ?
 
 -- name: open_sessions
-select id from session where ended_at is null and id in (select value from carray(?1))
+select id from session where ended_at is null and id in (select value from carray(?1)) and (?2 is null or node = ?2)
 
 -- name: assign_jobs
 update job set state = 'assigned', attempt = attempt + 1, started_at = ?2
-where id in (select value from carray(?1)) and state = 'pending' and attempt = ?3
+where id in (select value from carray(?1)) and state = 'pending' and attempt = ?3 and (?4 is null or lane = ?4)
 
 -- name: assigned_lanes
 -- Of many jobs as one text, in the order of the array.
@@ -295,7 +295,7 @@ update node set lease_until = ? where id = ? and ended_at is null
 update node set ended_at = ?2 where id = ?1 and ended_at is null and (?3 is null or lease_until = ?3)
 
 -- name: end_node_sessions
-update session set ended_at = ? where node = ? and ended_at is null
+update session set ended_at = ? where node = ? and ended_at is null and not remote
 
 -- name: free_partitions
 update partition set node = null where node = ?
@@ -320,21 +320,33 @@ update partition set node = ?2 where number = ?1
 insert into partition (number) values (?)
 
 -- name: insert_session
-insert into session (id, node, name, info, started_at, tenant) select ?, id, ?, ?, ?, ? from node where id = ? and ended_at is null
+insert into session (id, node, name, info, started_at, tenant, remote)
+select ?, id, ?, ?, ?, ?, ? from node where id = ? and ended_at is null
+
+-- name: adopt_session
+update session set node = ?2 where id = ?1 and ended_at is null and remote
+and (node = ?2 or node in (select id from node where ended_at is not null))
+and exists (select 1 from node where id = ?2 and ended_at is null)
+
+-- name: live_jobs
+select l.job, l.attempt, j.lane from live l join job j on j.id = l.job where l.session = ?
+
+-- name: list_orphans
+select s.id, s.node from session s join node n on n.id = s.node where s.ended_at is null and n.ended_at is not null
 
 -- name: list_sessions
-select s.id, s.node, s.name, s.started_at, s.info, (select count(*) from live where live.session = s.id), s.tenant
+select s.id, s.node, s.name, s.started_at, s.info, (select count(*) from live where live.session = s.id), s.tenant, s.remote
 from session s where s.ended_at is null order by s.started_at, s.id
 
 -- name: read_sessions
-select id, node, name, started_at, info, 0, tenant from session where ended_at is null and id in (select value from carray(?1))
+select id, node, name, started_at, info, 0, tenant, remote from session where ended_at is null and id in (select value from carray(?1))
 
 -- name: find_session
 -- A step per session, not per live job.
 select l.session from session s join live l on l.session = s.id and l.job = ?
 
 -- name: end_session
-update session set ended_at = ? where id = ? and ended_at is null
+update session set ended_at = ?1 where id = ?2 and ended_at is null and (?3 is null or node = ?3)
 
 -- name: forget_limits
 -- A rate that was free an hour ago is as good as one never used.
@@ -367,6 +379,9 @@ left join limit_rule l on l.name = 'queue/' || q.tenant || '/' || q.name order b
 
 -- name: put_kind
 insert or replace into kind (name, defaults) values (?, ?)
+
+-- name: add_kind
+insert or ignore into kind (name, defaults) values (?, ?)
 
 -- name: list_kinds
 select name, defaults from kind order by name
@@ -596,8 +611,8 @@ insert into template (tenant, name, current, shared_with) values (?, ?, ?, ?)
 on conflict (tenant, name) do update set current = excluded.current
 
 -- name: set_template
-update template set current = ?3, shared_with = ?4 where tenant = ?1 and name = ?2
-  and exists (select 1 from template_version where tenant = ?1 and name = ?2 and version = ?3)
+update template set current = coalesce(?3, current), shared_with = coalesce(?4, shared_with) where tenant = ?1 and name = ?2
+  and exists (select 1 from template_version where tenant = ?1 and name = ?2 and version = coalesce(?3, template.current))
 
 -- name: list_templates
 select t.tenant, t.name, v.version, v.definition, v.created_at, v.created_by, t.current, t.shared_with

@@ -7,7 +7,7 @@ from msgspec import json
 from mainspring.core.partition import fair_share
 from mainspring.core.timer import Micros, seconds
 from mainspring.errors import StoreError
-from mainspring.store.contract import NodeRecord, SessionRecord
+from mainspring.store.contract import LiveJob, NodeRecord, SessionRecord
 from mainspring.store.sqlite.database import Q, Reader
 from mainspring.store.sqlite.jobs import array
 from mainspring.store.sqlite.writer import Tx
@@ -71,11 +71,24 @@ def drain_nodes(tx: Tx, nodes: Sequence[bytes]) -> int:
     return drained
 
 
-def insert_session(tx: Tx, session: bytes, node: bytes, name: str, info: WorkerInfo | None, tenant: str | None) -> None:
+def insert_session(
+    tx: Tx, session: bytes, node: bytes, name: str, info: WorkerInfo | None, tenant: str | None, remote: bool
+) -> None:
     said = None if info is None else json.encode(info)
-    tx.execute(Q["insert_session"], (session, name, said, tx.now, tenant, node))
+    tx.execute(Q["insert_session"], (session, name, said, tx.now, tenant, remote, node))
     if tx.connection.changes() != 1:
         raise StoreError("the node of this worker has ended: register again")
+
+
+def adopt_session(tx: Tx, session: bytes, node: bytes) -> list[LiveJob] | None:
+    tx.execute(Q["adopt_session"], (session, node))
+    if tx.connection.changes() != 1:
+        return None
+    return [LiveJob(*row) for row in tx.execute(Q["live_jobs"], (session,))]
+
+
+def list_orphans(connection: Reader) -> dict[bytes, bytes]:
+    return dict(connection.execute(Q["list_orphans"]))
 
 
 def list_sessions(connection: Reader) -> list[SessionRecord]:
@@ -88,10 +101,17 @@ def read_sessions(connection: Reader, ids: Sequence[bytes]) -> list[SessionRecor
 
 
 def _session(
-    id_: bytes, node: bytes, name: str, started_at: Micros, info: bytes | None, live: int, tenant: str | None
+    id_: bytes,
+    node: bytes,
+    name: str,
+    started_at: Micros,
+    info: bytes | None,
+    live: int,
+    tenant: str | None,
+    remote: int,
 ) -> SessionRecord:
     said = None if info is None else _decode_info(info)
-    return SessionRecord(id_, node, name, started_at, said, live, tenant)
+    return SessionRecord(id_, node, name, started_at, said, live, tenant, bool(remote))
 
 
 def find_session(connection: Reader, job: bytes) -> bytes | None:
@@ -99,6 +119,6 @@ def find_session(connection: Reader, job: bytes) -> bytes | None:
     return None if row is None else bytes(row[0])
 
 
-def end_sessions(tx: Tx, sessions: Sequence[bytes]) -> None:
+def end_sessions(tx: Tx, sessions: Sequence[bytes], node: bytes | None) -> None:
     for session in sessions:
-        tx.execute(Q["end_session"], (tx.now, session))
+        tx.execute(Q["end_session"], (tx.now, session, node))

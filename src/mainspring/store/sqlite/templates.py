@@ -38,8 +38,8 @@ def list_template_versions(connection: Reader, tenant: str, name: str) -> list[T
     return [_record(row) for row in connection.execute(Q["list_template_versions"], (tenant, name))]
 
 
-def set_template(tx: Tx, tenant: str, name: str, current: int, shared_with: tuple[str, ...]) -> bool:
-    tx.execute(Q["set_template"], (tenant, name, current, _encode(shared_with)))
+def set_template(tx: Tx, tenant: str, name: str, current: int | None, shared_with: tuple[str, ...] | None) -> bool:
+    tx.execute(Q["set_template"], (tenant, name, current, None if shared_with is None else _encode(shared_with)))
     return tx.connection.changes() == 1
 
 

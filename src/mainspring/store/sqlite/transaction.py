@@ -41,11 +41,7 @@ _LOOK_MS = 250  # how often a wait for the write lock asks whether it is still w
 _LONG_S = 1.0
 _NUMBERED = re.compile(r"""'[^']*'|"[^"]*"|--.*|\$([1-9]\d*)""")  # what stands in quotes or comments is no parameter
 
-_OURS = frozenset(
-    name
-    for migration in load_migrations("mainspring.store.sqlite")
-    for name in re.findall(r"create table (\w+)", migration.sql)
-) | {"migration"}
+_OURS = {name for migration in load_migrations("mainspring.store.sqlite") for name in migration.tables} | {"migration"}
 # Actions by which of their two names is the table's. A temporary table or view would stand in front of ours.
 _TABLE_FIRST = (
     *(apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE, apsw.SQLITE_DROP_TABLE),

@@ -3,6 +3,7 @@
 
 alter table mainspring.node add column url text;
 alter table mainspring.session add column tenant text;
+alter table mainspring.session add column remote boolean not null default false;
 
 -- What live attempts said last; a row goes with its live row. Updated in place, so half of each page is left free.
 create table mainspring.progress (

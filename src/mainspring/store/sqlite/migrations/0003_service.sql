@@ -2,6 +2,7 @@
 -- works with: 1
 alter table node add column url text;
 alter table session add column tenant text;
+alter table session add column remote integer not null default 0;
 
 -- What live attempts said last; a row goes with its live row.
 create table progress (
