@@ -227,6 +227,18 @@ class Verbs:
 
         return act
 
+    async def adopt_session(self, scene: Scene) -> Act:
+        first, second = await scene.new_node(b"first"), await scene.new_node(b"second")
+        await scene.store.insert_session(b"session", first, "session", remote=True)
+        await scene.started(b"session")
+        await scene.store.end_nodes({first: None})
+
+        async def act() -> Any:
+            live = await scene.store.adopt_session(b"session", second)
+            return [job.attempt for job in live or ()], await scene.store.list_orphans()
+
+        return act
+
     async def end_sessions(self, scene: Scene) -> Act:
         session = await scene.session()
 
@@ -247,6 +259,15 @@ class Verbs:
         async def act() -> Any:
             await scene.store.put_kinds([KindRecord("work", b"{}")], {"kind/work": Limit(concurrency=1)})
             return await scene.store.list_kinds(), await scene.store.list_limits()
+
+        return act
+
+    async def add_kinds(self, scene: Scene) -> Act:
+        await scene.store.put_kinds([KindRecord("work", b"{}")], {})
+
+        async def act() -> Any:
+            await scene.store.add_kinds([KindRecord("work", b"[]"), KindRecord("more", b"{}")])
+            return await scene.store.list_kinds()
 
         return act
 
