@@ -12,6 +12,10 @@ MAX_BULK = 10_000
 MAX_PAGE = 1_000
 MAX_HEADER = 1_000  # characters of a header that we read
 MAX_QUERY = 8_192  # characters behind the question mark
+MAX_HEAD = 65_536  # bytes of a request line and its headers
+
+#: A head that has not come completely after so long is given up, and so is a connection that says nothing at first.
+HEAD_S = 20.0
 
 #: A body that does not come any further for so long is given up.
 BODY_SILENCE_S = 20.0

@@ -10,10 +10,8 @@ from typing import Any
 from msgspec import json
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from mainspring.api.limits import HEAD_S, MAX_HEAD
 from mainspring.api.problems import TITLES, problem
-
-MAX_HEAD = 65_536
-HEAD_S = 20.0
 
 
 class BoundedProtocol(HttpToolsProtocol):
