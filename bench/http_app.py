@@ -1,19 +1,17 @@
-"""The application of the HTTP bench: run by remote workers (`mainspring worker bench.http_app:app --server …`)."""
+"""The application that `bench.http` runs behind a server. Where it is, MAINSPRING_STORE and MAINSPRING_KEY say."""
 
-import os
 import time
 
 from mainspring import App
 
-app = App(os.environ.get("MAINSPRING_STORE", "sqlite:///never-opened.db"))
+app = App()
 
 
-@app.job(retries=0)
-async def noop(argument: str) -> None:
-    """Nothing."""
+@app.job(queue="bench")
+async def nothing(number: int) -> None: ...
 
 
-@app.job(retries=0)
-async def started() -> int:
-    """When it started, in nanoseconds: on one machine everybody has the same clock."""
+@app.job(queue="quick")
+async def stamp() -> int:
+    """When it began, as this machine counts."""
     return time.time_ns()
