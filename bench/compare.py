@@ -1,6 +1,6 @@
 """Measure every system in one run: `python -m bench.compare --out FILE.json [--only WORD,...] [--quick]`.
 
-A word of `--only` is a system's name or the store of a family: sqlite, redis, postgres.
+A word of `--only` is a system's name, the store of a family (sqlite, redis, postgres), or http: Mainspring through its API.
 """
 
 import argparse
@@ -24,6 +24,7 @@ from bench.systems import ENTRIES, Entry, chosen, versions
 
 _TABLE_WIDTH = 150
 _SCALED = "mainspring-postgres"
+_HTTP = "http"
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -151,11 +152,22 @@ def scale(plan: Plan, workdir: Path, console: Console) -> list[dict[str, object]
     return [asdict(each) for each in scale.measure_all(scale.NODES, plan.scaled(scale.JOBS), workdir, console)]
 
 
+def http(small: bool, workdir: Path, console: Console) -> list[dict[str, object]]:
+    """The same system through its API."""
+    from bench import http  # needs what only servers and clients need
+
+    return [
+        asdict(each) for each in http.measure_all(http.STORES, http.SMALL if small else http.Sizes(), workdir, console)
+    ]
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure, print, and write the file."""
     options = arguments(argv)
     os.environ[redis_server.ENV_APPENDFSYNC] = options.redis_appendfsync
-    entries = chosen(options.only)
+    words = [word.strip() for word in options.only.split(",") if word.strip()]
+    rest = [word for word in words if word != _HTTP]
+    entries = chosen(",".join(rest)) if rest or not words else []
     workdir: Path = options.workdir or Path(tempfile.gettempdir())
     plan = quick(options.seed) if options.quick else Plan(options.seed)
     console = Console(width=max(Console().width, _TABLE_WIDTH))
@@ -165,6 +177,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if results:
         report(results, console)
     scaled = scale(plan, workdir, console) if any(entry.name == _SCALED for entry in present) else []
+    through_http = http(options.quick, workdir, console) if not words or _HTTP in words else []
     document = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "seed": options.seed,
@@ -175,6 +188,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "skipped": [entry.name for entry in entries if entry not in present],
         "figures": [asdict(each) for each in results],
         "scale": scaled,
+        "http": through_http,
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(document, indent=2) + "\n")

@@ -110,7 +110,7 @@ def test_the_audit_says_who_did_what(cli: Cli) -> None:
     records = cli("audit", "list", "--json").document["records"]
     assert [record["action"] for record in records] == ["create_key", "revoke_key"]
     assert records[0]["after"]["name"] == "ci"
-    assert "@" in records[0]["actor"]
+    assert "@" in records[0]["actor"] or records[0]["actor"] == "anybody"  # at a server without keys
     assert key["key"][-43:] not in json.dumps(records)
     assert "create_key" in cli("audit", "list", "--limit", "1").out
     assert "create_key" not in cli("audit", "list", "--after", "1").out

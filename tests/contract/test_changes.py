@@ -217,22 +217,23 @@ async def test_i8_a_job_that_was_moved_to_later_does_not_start_by_what_was_read_
 
 
 @pytest.mark.parametrize("limited", [False, True])
+@pytest.mark.parametrize("queues", [["default"], ["default", "other"]])
 async def test_i13_a_job_that_changed_its_lane_does_not_start_by_what_was_read_in_the_old_one(
-    scene: Scene, limited: bool
+    scene: Scene, queues: list[str], limited: bool
 ) -> None:
     """It has other needs now and falls under other limits, which those who read it before have not looked at."""
     session = await scene.session()
     if limited:
         await scene.limit("queue/default/default", concurrency=5)
     limits = (("queue/default/default", ""),) if limited else ()
-    moved, other = await scene.submit(2)
+    moved, *others = [job for queue in queues for job in await scene.submit(2, queue=queue)]
     seen = await scene.ready()
     lane = Lane("default", "narrow", "work")
     assert await change(scene, moved, lane=lane) == "pending"
     again = Lane("default", "narrower", "work")
     assert await change(scene, moved, lane=again) == "pending"
     (answer,) = await scene.store.assign_jobs([Pick(session, seen, limits)])
-    assert ([won.job for won in answer.won], [lost.job for lost in answer.lost]) == ([other], [moved])
+    assert ({won.job for won in answer.won}, [lost.job for lost in answer.lost]) == ({*others}, [moved])
     (ready,) = await scene.ready()
     assert (ready.job, ready.lane) == (moved, again.number())
     assert (await scene.store.read_lanes([again.number()])) == {again.number(): again}

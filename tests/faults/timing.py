@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec import structs
+
 from mainspring import node
 from mainspring.dispatch import dispatcher
 from mainspring.execute.worker import Worker
@@ -23,7 +25,11 @@ def shorten_lease(lease_s: float) -> None:
     ownership.SLOW_LOOK_S *= scale
     rescuer.LOOK_S *= scale
     lease.ANSWER_S *= scale
-    worker_defaults()["heartbeat_s"] *= scale
+    worker = worker_defaults()
+    worker["heartbeat_s"] *= scale
+    worker["backoff"] = structs.replace(
+        worker["backoff"], cap_s=worker["backoff"].cap_s * scale
+    )  # silent for no longer
 
 
 def shorten_patience(patience_s: float) -> None:

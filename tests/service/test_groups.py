@@ -249,6 +249,18 @@ async def test_tenants(place: Place) -> None:
     assert {tenant.name: tenant.erased_at for tenant in await tenants.list()}["acme"] == NOW
 
 
+async def test_what_json_cannot_say_is_refused(place: Place) -> None:
+    verbs = place.verbs()
+    job = await place.submit(delay="1h")
+    await refused(InvalidError, "submits_per_s", verbs.tenants.create(_tenant(float("nan"))))
+    await refused(InvalidError, "arguments", verbs.jobs.update(job, d.JobChange(arguments={"a": [float("inf")]})))
+    assert bytes((await verbs.jobs.read(job)).arguments) == b"{}"
+
+
+def _tenant(submits_per_s: float) -> d.NewTenant:
+    return d.NewTenant(name="x", quota=d.Quota(submits_per_s=submits_per_s))
+
+
 async def test_audit(place: Place) -> None:
     verbs = place.verbs()
     job = await place.submit(delay="1h")

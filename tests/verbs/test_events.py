@@ -131,6 +131,15 @@ async def test_too_much_to_catch_up_is_a_reset(site: Site, monkeypatch: pytest.M
     await again.end()
 
 
+async def test_whoever_was_away_for_hours_is_told_to_list_again(on_sqlite: Site) -> None:
+    start = f"{on_sqlite.clock.now()}-{NOBODY}"
+    on_sqlite.clock.advance(3601)
+    stream = Listening(on_sqlite.verbs().system.events(after=start))
+    id_, event = await stream.next()
+    assert (id_, event) == (f"{on_sqlite.clock.now()}-{NOBODY}", None)
+    await stream.end()
+
+
 async def test_whoever_falls_behind_the_log_is_told(on_sqlite: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "KEPT", 3)
     log = events.EventLog(on_sqlite.store)

@@ -40,20 +40,18 @@ class Door:
             if keyring is None:
                 _check_local(ask)
             ask.caller, ask.actor = None, Actor("anybody", ask.origin)
-            ask.tenant = _wanted_tenant(ask) or DEFAULT_TENANT
+            ask.tenant = _all_or_one(_wanted_tenant(ask) or DEFAULT_TENANT)
             return
         ask.actor = Actor("unknown key", ask.origin)
         try:
             ask.caller = caller = await keyring.identify(bearer(ask))
             ask.actor = actor_of(caller, ask.origin)
             _check_role(caller, operation)
-            ask.tenant = _tenant(ask, caller)
+            ask.tenant = _all_or_one(_tenant(ask, caller))
         except (UnknownKeyError, ForbiddenError) as error:
             self._refusals.note(ask, error)
             raise
         limit_requests(ask.parts.rates, caller, time.monotonic())
-        if ask.tenant == ALL_TENANTS:
-            ask.tenant = None
 
 
 def _check_local(ask: Ask) -> None:
@@ -99,9 +97,13 @@ def _tenant(ask: Ask, caller: Caller) -> str:
     wanted = _wanted_tenant(ask)
     if caller.everywhere:
         return wanted or DEFAULT_TENANT
-    if wanted is not None and wanted != caller.tenant:
+    if wanted not in (None, ALL_TENANTS, caller.tenant):
         raise ForbiddenError(f"{TENANT_HEADER}: the key belongs to another tenant")
-    return caller.tenant
+    return caller.tenant  # also the whole of all tenants that it may act for
+
+
+def _all_or_one(tenant: str) -> str | None:
+    return None if tenant == ALL_TENANTS else tenant
 
 
 def _wanted_tenant(ask: Ask) -> str | None:

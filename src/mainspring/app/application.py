@@ -277,8 +277,12 @@ class App:
         return self._remote
 
     def verbs(self, tenant: str | None = None) -> Verbs:
-        """Everything that can be asked, for one tenant or for all of them; on a server None is the tenant of the key."""
+        """Everything that can be asked, for one tenant or for all of them; at a server, all that the key may act for."""
         return self.engine.verbs(tenant, self.actor) if self._remote is None else self._remote.verbs(tenant)
+
+    def own_verbs(self) -> Verbs:
+        """For the tenant that is meant where none is named: the key's at a server, else the default one."""
+        return self.verbs(DEFAULT_TENANT) if self._remote is None else self._remote.own()
 
     def _not_open(self) -> NotRunningError:
         return NotRunningError("the app is not open: use `async with app:` (or `with app.sync:`)")
@@ -343,7 +347,7 @@ class App:
     @property
     def schedules(self) -> Schedules:
         """Pause, resume, trigger, backfill, look at schedules of the default tenant; on a server, of the key's."""
-        return self.verbs(DEFAULT_TENANT if self._remote is None else None).schedules
+        return self.own_verbs().schedules
 
     def decode_result(self, kind: str, data: bytes | None) -> Any:
         known = self.registry.get(kind)

@@ -13,9 +13,7 @@ from typing import Any, TypeVar
 from msgspec import structs
 
 from mainspring.app import App
-from mainspring.client.settings import ServerSettings
 from mainspring.config import app_settings
-from mainspring.core.job import DEFAULT_TENANT
 from mainspring.core.options import check_name
 from mainspring.errors import InvalidError, StoreUnavailableError
 from mainspring.store.opening import StoreSettings, has_store
@@ -45,11 +43,7 @@ async def opened(store: str | None, server: str | None = None) -> AsyncIterator[
 
 def verbs_of(app: App, tenant: str | None) -> Verbs:
     """What can be asked for a tenant; None: for the key's own at a server, for the default one in a store."""
-    if tenant is not None:
-        check_name("tenant", tenant)
-    elif not isinstance(app.settings, ServerSettings):
-        tenant = DEFAULT_TENANT
-    return app.verbs(tenant)
+    return app.own_verbs() if tenant is None else app.verbs(check_name("tenant", tenant))
 
 
 def server_meant(store: str | None, server: str | None, environ: Mapping[str, str] = os.environ) -> str | None:

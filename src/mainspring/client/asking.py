@@ -5,19 +5,23 @@ does not fit is a `ServerError`, never half of a document. Reading is repeated w
 repeated only where the verb says that this is harmless.
 """
 
+import math
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from msgspec import MsgspecError, json
+from msgspec import MsgspecError, json, to_builtins
 
 from mainspring.client.transport import Transport
-from mainspring.errors import ServerError
+from mainspring.errors import InvalidError, ServerError
+from mainspring.store.service import ALL_TENANTS
 
 T = TypeVar("T")
 Query = str | int | float | datetime | None
+
+OWN = ""  # no tenant's name
 
 _TIMEOUT_S = 30.0
 
@@ -29,7 +33,7 @@ class UnreadableError(ServerError):
 
 
 class Asker:
-    """Asks one server for one tenant; None: the one that the key belongs to."""
+    """Asks one server for one tenant; None: for all that the key may act for. `OWN`: the key's, or the default one."""
 
     def __init__(self, transport: Transport, tenant: str | None) -> None:
         self.transport = transport
@@ -75,7 +79,7 @@ class Asker:
         reply = await self.transport.request(
             method,
             path,
-            body=None if document is None else _encode(document),
+            body=None if document is None else encoded(document),
             headers=self.headers(),
             query={name: _text(value) for name, value in (query or {}).items() if value is not None},
             repeatable=repeatable,
@@ -88,7 +92,25 @@ class Asker:
 
 
 def tenant_header(tenant: str | None) -> dict[str, str]:
-    return {} if tenant is None else {"Mainspring-Tenant": tenant}
+    return {} if tenant == OWN else {"Mainspring-Tenant": ALL_TENANTS if tenant is None else tenant}
+
+
+def encoded(document: object) -> bytes:
+    """A document as JSON, which has no NaN and no infinity: msgspec would write null instead, and mean something else."""
+    plain = to_builtins(document)
+    _refuse_not_finite("", plain)
+    return _encode(plain)
+
+
+def _refuse_not_finite(field: str, value: Any) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidError(field, f"must be a finite number, not {value}")
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            _refuse_not_finite(f"{field}.{name}" if field else str(name), inner)
+    elif isinstance(value, list | tuple):
+        for place, inner in enumerate(value):
+            _refuse_not_finite(f"{field}[{place}]", inner)
 
 
 def decoded(body: bytes, type: type[T]) -> T:

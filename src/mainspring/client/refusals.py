@@ -21,19 +21,6 @@ from mainspring.verbs.documents import Problem
 
 _decode = msgspec.json.Decoder(Problem).decode
 
-_SLUGS = {
-    400: "invalid",
-    401: "unknown-key",
-    403: "forbidden",
-    404: "not-found",
-    409: "conflict",
-    410: "session-ended",
-    413: "too-large",
-    415: "unsupported-media",
-    422: "invalid",
-    429: "limited",
-    503: "unavailable",
-}
 _PLAIN: dict[str, type[MainspringError]] = {
     "unknown-key": UnknownKeyError,
     "forbidden": ForbiddenError,
@@ -77,10 +64,9 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def _without_document(status: int) -> MainspringError:
-    """From a proxy, say, or from something that is no Mainspring server at all."""
-    slug = _SLUGS.get(status)
-    if slug in ("unavailable", "unknown-key", "forbidden"):
-        return _PLAIN[slug](f"the server, or a proxy before it, answered {status}")
+    """From a proxy, say, or from something that is no Mainspring server at all: what it says of keys is not about ours."""
+    if status == 503:
+        return StoreUnavailableError("the server, or a proxy before it, answered 503")
     return ServerError(
         f"the server answered {status} without saying why: is it a Mainspring server, and the URL right?"
     )

@@ -91,10 +91,10 @@ def batches(drafts: Sequence[Draft], tenant: str | None) -> Iterator[Batch]:
 
 
 def _frame(kind: str, options: JobOptions, tenant: str | None) -> Frame:
-    given = options_document(for_tenant(options, tenant))
+    given = options_document(for_tenant(options, tenant or None))
     if "key" in given:
         given.pop("unique", None)  # a kind's default, which a key overrides
-    meant = given.pop("tenant", None)
+    meant = given.pop("tenant", tenant)
     tail = b',"options":' + json.encode(given) + b"}\n" if given else b"}\n"
     claims = options.key is not UNSET or options.unique_s is not UNSET
     return Frame(meant, b'{"kind":' + json.encode(kind) + b',"arguments":', tail, claims)

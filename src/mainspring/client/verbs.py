@@ -4,7 +4,7 @@ The same face as over a store (`verbs.faces`); what a server refuses is raised a
 raises. Who asks is the key's business, so there is no actor here.
 """
 
-from mainspring.client.asking import Asker
+from mainspring.client.asking import OWN, Asker
 from mainspring.client.audit import RemoteAudit
 from mainspring.client.jobs import RemoteJobs
 from mainspring.client.keys import RemoteKeys
@@ -27,10 +27,14 @@ class Remote:
         self._waiters: dict[str | None, RemoteWaiter] = {}
 
     def verbs(self, tenant: str | None = None) -> "RemoteVerbs":
-        """Cheap. `tenant` None: the key's own."""
+        """Cheap. `tenant` None: all that the key may act for."""
         asker = Asker(self.transport, tenant)
         waiter = self._waiters.get(tenant) or self._waiters.setdefault(tenant, RemoteWaiter(asker))
         return RemoteVerbs(asker, waiter)
+
+    def own(self) -> "RemoteVerbs":
+        """For the tenant of the key; for the default one where it is a key of all tenants."""
+        return self.verbs(OWN)
 
     async def close(self) -> None:
         """Whoever still waits for a job is cancelled."""

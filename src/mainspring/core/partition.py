@@ -18,6 +18,7 @@ MAX_RANDOM = 1 << 62
 _PLAIN_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.ASCII).fullmatch
 _VERSION = 7 << 76
 _VARIANT = 2 << 62
+_WRITTEN = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}").fullmatch
 
 
 def make_id(unix_ms: int, slot: int, random62: int) -> bytes:

@@ -22,6 +22,7 @@ from mainspring.verbs.looking import Looks
 from mainspring.verbs.rates import tenants_meant
 
 KEPT = 10_000  # events in the log, and those that a listener who comes back may have missed
+KEPT_S = 3600.0  # whoever was away for longer may have missed jobs that are gone by now
 OVERLAP_S = 2.0
 _PAGE = 2000
 
@@ -29,12 +30,14 @@ Told = tuple[str, d.JobEvent | None]
 
 
 class _Listener(Struct, eq=False):
-    """Somebody who listens, and where in the log he is. `told`: what he had from elsewhere than the log."""
+    """Somebody who listens, and where in the log he is, which tells him nothing that ended before `log_from`. `told`: what he had
+    from elsewhere."""
 
     tenants: list[str]
     queue: str | None
-    position: int
-    told: set[str]
+    position: int = 0
+    log_from: Micros = 0
+    told: set[str] = set()
 
     def wants(self, job: EndedJob) -> bool:
         return job.tenant in self.tenants and self.queue in (None, job.queue) and event_id(job) not in self.told
@@ -86,7 +89,7 @@ class EventLog:
 
     async def _join(self, tenant: str | None, queue: str | None) -> _Listener:
         """What is visible now has been before he came; whatever becomes visible from now on is news."""
-        listener = _Listener(await tenants_meant(self._store, tenant), queue, self._count, set())
+        listener = _Listener(await tenants_meant(self._store, tenant), queue)
         async with self._turn:
             since = self._store.clock.now() - seconds(OVERLAP_S)
             if not self._listeners:
@@ -96,7 +99,7 @@ class EventLog:
                 self._seen[job.finished_at, job.job] = None
             self._listeners.add(listener)
             self._tenants.update(listener.tenants)
-            listener.position = self._count
+            listener.position, listener.log_from = self._count, self._from
         self._looks.begin()
         return listener
 
@@ -120,12 +123,13 @@ class EventLog:
     async def _missed(self, listener: _Listener, ended_at: Micros, after: str) -> list[Told]:
         """What ended while he was away, from a little before the event that he had last."""
         now = self._store.clock.now()
-        found = await self._store.list_ended(listener.tenants, ended_at - seconds(OVERLAP_S), KEPT + 1)
-        if len(found) > KEPT:
+        found: list[EndedJob] = []
+        if ended_at >= now - seconds(KEPT_S):
+            found = await self._store.list_ended(listener.tenants, ended_at - seconds(OVERLAP_S), KEPT + 1)
+        if len(found) > KEPT or ended_at < now - seconds(KEPT_S):
             return [(f"{now}-{after.partition('-')[2]}", None)]
         wanted = [job for job in found if listener.wants(job) and event_id(job) != after]
-        # Of these the log may tell those that have not been visible for long.
-        listener.told.update(event_id(job) for job in found if job.finished_at >= self._from)
+        listener.told.update(event_id(job) for job in found if job.finished_at >= listener.log_from)
         return [(event_id(job), event_of(job)) for job in wanted]
 
     async def _look(self) -> None:

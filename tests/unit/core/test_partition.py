@@ -228,3 +228,14 @@ def test_a_node_that_drains_lets_everything_go() -> None:
     assert fair_share({0: b"me", 1: b"me", 2: b"other"}, {b"other": 1}, b"me") == ([], [0, 1])
     assert fair_share({0: b"me", 1: b"me", 2: b"other"}, {b"other": 1}, b"other") == ([0, 1], [])
     assert fair_share({0: b"me"}, {}, b"me") == ([], [0])
+
+
+@given(st.binary(min_size=16, max_size=16))
+def test_an_id_is_written_and_read_as_a_uuid(data: bytes) -> None:
+    text = str(uuid.UUID(bytes=data))
+    assert format_id(data) == text
+    if uuid.UUID(bytes=data).version == 7:
+        assert parse_id(text) == parse_id(text.upper()) == parse_id(text.replace("-", "")) == data
+    else:
+        with pytest.raises(InvalidError):
+            parse_id(text)

@@ -9,7 +9,7 @@ from mainspring.core.timer import Micros
 from mainspring.store.contract import Assigned, LimitUse, Pick, Place, Ready, Spec, Stream
 from mainspring.store.limits import LimitState, admitted
 from mainspring.store.sqlite.database import Q, Reader
-from mainspring.store.sqlite.jobs import EVERY_BYTE, array
+from mainspring.store.sqlite.jobs import EVERY_BYTE, Array, array
 from mainspring.store.sqlite.writer import Tx
 
 _FIRST = (-(1 << 63), b"")
@@ -119,18 +119,23 @@ def _write(tx: Tx, picks: list[Pick]) -> bool:
     """pending -> assigned for all jobs of all picks; False, with some written, if one of them was not as it was read."""
     for attempt, jobs in _by_attempt(job for pick in picks for job in pick.jobs).items():
         bound = array(job.job for job in jobs)
-        tx.execute(Q["assign_jobs"], (bound, tx.now, attempt))
+        lanes = {job.lane for job in jobs}
+        tx.execute(Q["assign_jobs"], (bound, tx.now, attempt, jobs[0].lane if len(lanes) == 1 else None))
         if tx.connection.changes() != len(jobs):
             return False
         tx.execute(Q["assigned_ready"], (bound, tx.partitions, EVERY_BYTE))
         if tx.connection.changes() != len(jobs):
             return False
-        if tx.execute(Q["assigned_lanes"], (bound,)).get != ",".join(str(job.lane) for job in jobs):
+        if len(lanes) > 1 and not _in_lanes(tx, bound, jobs):
             return False
     for pick in picks:
         for attempt, jobs in _by_attempt(pick.jobs).items():
             tx.execute(Q["insert_live"], (array(job.job for job in jobs), pick.session, attempt + 1))
     return True
+
+
+def _in_lanes(tx: Tx, bound: Array, jobs: list[Ready]) -> bool:
+    return bool(tx.execute(Q["assigned_lanes"], (bound,)).get == ",".join(str(job.lane) for job in jobs))
 
 
 def _by_attempt(jobs: Iterable[Ready]) -> dict[int, list[Ready]]:

@@ -205,7 +205,7 @@ select id from session where ended_at is null and id in (select value from carra
 
 -- name: assign_jobs
 update job set state = 'assigned', attempt = attempt + 1, started_at = ?2
-where id in (select value from carray(?1)) and state = 'pending' and attempt = ?3
+where id in (select value from carray(?1)) and state = 'pending' and attempt = ?3 and (?4 is null or lane = ?4)
 
 -- name: assigned_lanes
 -- Of many jobs as one text, in the order of the array.

@@ -1,0 +1,28 @@
+"""A server that executes nothing itself: the HTTP API and a node. Says `ready` when requests can come."""
+
+import sys
+
+from msgspec import Struct, json
+
+from faults.child_worker import say
+from mainspring import App
+from mainspring.app.serving import Serving
+from mainspring.config import ServeSettings
+from mainspring.store.opening import StoreSettings
+
+
+class Config(Struct):
+    store: StoreSettings
+    port: int
+
+
+def main(config: Config) -> None:
+    app = App(config.store.url)
+    app.store_settings = config.store
+    url = f"http://127.0.0.1:{config.port}"
+    serving = Serving(ServeSettings(port=config.port, keys=False, url=url))
+    app.sync.run(serving=serving, ready=lambda: say("ready"))
+
+
+if __name__ == "__main__":
+    main(json.decode(sys.argv[1], type=Config))
