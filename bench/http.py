@@ -1,237 +1,333 @@
-"""Mainspring over HTTP: `python -m bench.http --out FILE.json [--quick]`; also `make bench ONLY=http`.
+"""Mainspring through HTTP: `python -m bench.http --out FILE.json [--store sqlite|postgres] [--quick]`.
 
-One server process with keys on a SQLite store, one client process (this one), and remote workers: all on this machine, so the
-client's and the workers' share of the cores is in each figure.
+A real server process with keys on, its clients and workers in other processes, all on this machine. What is told:
+
+1. bulk: one client submits no-ops with `submit_many` (NDJSON), and as MessagePack with a plain HTTP client;
+2. single: one job per request, on one connection and on 16, kept alive;
+3. drain: two remote worker processes run what waits in a paused queue from the moment it is opened;
+4. idle: CPU of the server while 2,000 workers are connected and nothing happens;
+5. start: from the submit to the first line of the job, one at a time, on an idle server.
 """
 
 import argparse
 import asyncio
-import json as standard
-import random
-import resource
+import json
+import re
+import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from msgspec import json, msgpack
+import aiohttp
+import msgpack  # type: ignore[import-untyped]
 from rich.console import Console
 from rich.table import Table
 
-from bench.http_app import app, nothing, stamp
-from bench.http_server import Server
-from bench.measure import Say, percentile
-from mainspring.client.settings import ServerSettings
-from mainspring.client.submitting import CHUNK, IN_FLIGHT
-from mainspring.client.transport import Transport
+from bench import http_app
+from bench.cpu import cpu_s
+from bench.measure import percentile
+from bench.peers.processes import Group, module_argv, tail
+from mainspring import App
+from mainspring.config import app_settings
 from mainspring.runtime.loop import new_event_loop
-from mainspring.verbs.declarations import declarations_of
 
-_FILES = 8192
-_POLL_S = 0.1
-_DRAIN_WITHIN_S = 300.0
-_NS_PER_MS = 1e6
-_PATH = "/v1/jobs/batch"
+_KEY = re.compile(rb"msk_\w{12}_[\w-]{43}")
+_ADDRESS = re.compile(rb"http://127\.0\.0\.1:\d+")
+_READY_S = 30.0
+_CHUNK = 5_000
+_WORKERS = 2
+_SLOTS = 2_000
+_LAST = 500
+_IDLE_S = 20.0
+_ARGUMENT = "x" * 90
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is measured."""
+    """How much of each."""
 
-    bulk: int = 100_000
-    single: int = 4_000
+    bulk: int = 200_000
+    single: int = 6_000
     drain: int = 100_000
-    idle_workers: int = 2_000
-    idle_s: float = 20.0
-    latency: int = 500
+    idle: int = 2_000
+    starts: int = 300
 
 
-QUICK = Sizes(bulk=8_000, single=400, drain=4_000, idle_workers=100, idle_s=4.0, latency=40)
+STORES = ("sqlite", "postgres")
+SMALL = Sizes(10_000, 200, 5_000, 50, 20)
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One figure. `most`: less is better, and this much is wanted; else at least `least`."""
+@dataclass(slots=True)
+class HttpFigures:
+    """Jobs per second, milliseconds, and the share of one core."""
 
-    what: str
-    unit: str
-    value: float
-    least: float | None = None
-    most: float | None = None
-
-    @property
-    def target(self) -> str:
-        return f">= {self.least:,.0f}" if self.least is not None else f"<= {self.most:,.0f}"
-
-    @property
-    def met(self) -> bool:
-        return (self.least is None or self.value >= self.least) and (self.most is None or self.value <= self.most)
+    store: str
+    bulk_ndjson_per_s: float = 0.0
+    bulk_msgpack_per_s: float = 0.0
+    single_1_per_s: float = 0.0
+    single_16_per_s: float = 0.0
+    drain_per_s: float = 0.0
+    idle_core: float = 0.0
+    start_p50_ms: float = 0.0
+    start_p99_ms: float = 0.0
 
 
-class Bench:
-    """The measurements of one server."""
+class Served:
+    """A server process, and what is needed to talk to it."""
 
-    def __init__(self, server: Server, sizes: Sizes, say: Say) -> None:
-        self._server = server
-        self._sizes = sizes
-        self._say = say
-        app.settings = ServerSettings(server.url, server.key)
-        self._transport = Transport(server.url, server.key, connections=32)
+    def __init__(self, group: Group, url: str, key: str) -> None:
+        self.group = group
+        self.url = url
+        self.key = key
 
-    async def run(self) -> list[Measured]:
-        found: list[Measured] = []
-        async with app:
-            await self._declare()
-            for phase in (self._bulk_lines, self._bulk_msgpack, self._single, self._idle, self._drain, self._latency):
-                self._say(phase.__name__.strip("_"))
-                found += await phase()
-        await self._transport.close()
-        return found
+    def http(self, connections: int) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            self.url,
+            headers={"Authorization": f"Bearer {self.key}"},
+            connector=aiohttp.TCPConnector(limit=connections),
+            timeout=aiohttp.ClientTimeout(total=600),
+        )
 
-    async def _declare(self) -> None:
-        """What a worker would declare when it starts."""
-        verbs = app.own_verbs()
-        await verbs.system.declare(declarations_of(*app.declared))
-        for queue in ("bench", "quick"):
-            await verbs.queues.pause(queue)
 
-    async def _bulk_lines(self) -> list[Measured]:
-        drafts = [nothing.job(number) for number in range(self._sizes.bulk)]
-        before_s, began_s = self._server.cpu_s, time.perf_counter()
+@asynccontextmanager
+async def serving(store: str, folder: Path) -> AsyncIterator[Served]:
+    """A server on a new store."""
+    log = folder / "server.log"
+    command = _command("server", "--port", "0", "--store", store)
+    group = Group(command, cwd=folder, log=log)
+    try:
+        yield await _answering(group, log)
+    finally:
+        group.stop()
+
+
+def _command(*words: str) -> list[str]:
+    return [str(Path(sys.executable).with_name("mainspring")), *words]
+
+
+async def _answering(group: Group, log: Path) -> Served:
+    deadline = time.monotonic() + _READY_S
+    while group.alive and time.monotonic() < deadline:
+        told = log.read_bytes()  # noqa: ASYNC240  nothing else waits here
+        if (key := _KEY.search(told)) and (url := _ADDRESS.search(told)):
+            return Served(group, url[0].decode(), key[0].decode())
+        await asyncio.sleep(0.05)
+    raise RuntimeError(f"the server said: {tail(log)}")
+
+
+@asynccontextmanager
+async def workers(served: Served, folder: Path, count: int) -> AsyncIterator[None]:
+    """Remote workers, registered."""
+    env = {"MAINSPRING_KEY": await _worker_key(served)}
+    command = _command("worker", "bench.http_app:app", "--server", served.url, "--slots", str(_SLOTS), "--json")
+    log = folder / "workers.log"
+    async with AsyncExitStack() as stack:
+        for _ in range(count):
+            stack.callback(Group(command, cwd=folder, log=log, env=env).stop)
+        async with served.http(1) as http:
+            deadline = time.monotonic() + _READY_S
+            while len(await _get(http, "/v1/workers")) < count:
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"the workers said: {tail(log)}")
+                await asyncio.sleep(0.1)
+        yield
+
+
+@asynccontextmanager
+async def client(served: Served) -> AsyncIterator[App]:
+    """The application of the bench at the server."""
+    http_app.app.settings = app_settings(served.url, key=served.key)
+    async with http_app.app as app:
+        yield app
+
+
+async def bulk(served: Served, count: int) -> float:
+    """`submit_many` of an app."""
+    async with client(served) as app:
+        await _declare(served)
+        drafts = [http_app.noop.job(_ARGUMENT) for _ in range(count)]
+        await app.submit_many(drafts[:_CHUNK])
+        began = time.monotonic()
         await app.submit_many(drafts)
-        return [self._bulk("bulk submit, NDJSON", time.perf_counter() - began_s, before_s)]
+        return count / (time.monotonic() - began)
 
-    async def _bulk_msgpack(self) -> list[Measured]:
-        """As another client would do it: whole documents, encoded with MessagePack."""
-        encode = msgpack.Encoder().encode
-        jobs = [{"kind": "nothing", "arguments": {"number": number}} for number in range(self._sizes.bulk)]
-        before_s, began_s = self._server.cpu_s, time.perf_counter()
-        gate = asyncio.Semaphore(IN_FLIGHT)
 
-        async def send(start: int) -> None:
-            async with gate:
-                body = encode(jobs[start : start + CHUNK])
-                reply = await self._transport.request("POST", _PATH, body=body, content_type="application/msgpack")
-                assert all(item.get("id") for item in msgpack.decode(reply.body))
-
-        await asyncio.gather(*(send(start) for start in range(0, len(jobs), CHUNK)))
-        return [self._bulk("bulk submit, MessagePack", time.perf_counter() - began_s, before_s)]
-
-    def _bulk(self, what: str, took_s: float, before_s: float) -> Measured:
-        used_s = (self._server.cpu_s - before_s) / took_s
-        self._say(f"{what}: the server used {used_s:.0%} of a core")
-        return Measured(what, "jobs/s", self._sizes.bulk / took_s, least=40_000)
-
-    async def _single(self) -> list[Measured]:
-        body = json.encode({"kind": "nothing", "arguments": {"number": 1}})
+async def bulk_msgpack(served: Served, count: int) -> float:
+    """Plain requests, three at a time."""
+    items = b"".join(msgpack.packb({"kind": "noop", "arguments": {"argument": _ARGUMENT}}) for _ in range(_CHUNK))
+    headers = {"Content-Type": "application/msgpack"}
+    async with served.http(3) as http:
 
         async def submit() -> None:
-            await self._transport.request("POST", "/v1/jobs", body=body)
+            async with http.post("/v1/jobs/batch", data=items, headers=headers) as answer:
+                accepted = msgpack.unpackb(await answer.read())
+                assert all("id" in item for item in accepted), accepted[0]
 
-        one = await _rate(submit, self._sizes.single // 4, 1)
-        many = await _rate(submit, self._sizes.single, 16)
-        return [
-            Measured("single submits, 1 connection", "jobs/s", one, least=500),
-            Measured("single submits, 16 connections", "jobs/s", many, least=2_000),
-        ]
+        await submit()
+        began = time.monotonic()
+        waiting = iter(range(count // _CHUNK))
 
-    async def _idle(self) -> list[Measured]:
-        await asyncio.to_thread(self._server.start_idle, self._sizes.idle_workers)
-        await asyncio.sleep(2.0)  # until the registrations have settled
-        before_s = self._server.cpu_s
-        await asyncio.sleep(self._sizes.idle_s)
-        used = (self._server.cpu_s - before_s) / self._sizes.idle_s
-        self._server.stop_idle()
-        what = f"{self._sizes.idle_workers:,} idle workers"
-        return [Measured(what, "% of a core", used * 100, most=20)]
+        async def submit_all() -> None:
+            for _ in waiting:
+                await submit()
 
-    async def _drain(self) -> list[Measured]:
-        """What the bulk submits have left in the queue, cut or filled up to the wanted number."""
-        verbs = app.own_verbs()
-        waiting = (await verbs.queues.read("bench")).jobs["pending"]
-        if waiting < self._sizes.drain:
-            await app.submit_many(nothing.job(number) for number in range(self._sizes.drain - waiting))
-            waiting = self._sizes.drain
-        self._server.start_workers(2)
-        await self._await_workers(2)
-        before_s, began_s = self._server.cpu_s, time.perf_counter()
-        await verbs.queues.resume("bench")
-        await self._await_done(waiting)
-        took_s = time.perf_counter() - began_s
-        self._say(f"drain: the server used {(self._server.cpu_s - before_s) / took_s:.0%} of a core")
-        return [Measured(f"2 workers drain {waiting:,} no-ops", "jobs/s", waiting / took_s, least=8_000)]
-
-    async def _latency(self) -> list[Measured]:
-        """From before the submit to the first line of the function, with nothing else to do."""
-        await app.own_verbs().queues.resume("quick")
-        waits = []
-        for _ in range(self._sizes.latency):
-            await asyncio.sleep(random.uniform(0.02, 0.06))
-            began = time.time_ns()
-            waits.append((await (await stamp.submit()).result(timeout=30) - began) / _NS_PER_MS)
-        return [
-            Measured("submit to start when idle, p50", "ms", percentile(waits, 50), most=10),
-            Measured("submit to start when idle, p99", "ms", percentile(waits, 99), most=40),
-        ]
-
-    async def _await_workers(self, count: int) -> None:
-        deadline = time.monotonic() + 30
-        while sum(worker.slots == 100 for worker in await app.own_verbs().workers.list()) < count:
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"the workers do not come: {self._server.log_tail()}")
-            await asyncio.sleep(_POLL_S)
-
-    async def _await_done(self, jobs: int) -> None:
-        deadline = time.monotonic() + _DRAIN_WITHIN_S
-        while True:
-            counts = (await app.own_verbs().queues.read("bench")).jobs
-            if counts["completed"] >= jobs:
-                return
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"only {counts['completed']} of {jobs}: {self._server.log_tail()}")
-            await asyncio.sleep(_POLL_S)
+        await asyncio.gather(*(submit_all() for _ in range(3)))
+        return count // _CHUNK * _CHUNK / (time.monotonic() - began)
 
 
-async def _rate(work: Callable[[], Awaitable[None]], times: int, at_once: int) -> float:
-    """How often per second, where so many go on side by side."""
-    left = iter(range(times))
+async def single(served: Served, count: int, connections: int) -> float:
+    """A request per job."""
+    body = json.dumps({"kind": "noop", "arguments": {"argument": _ARGUMENT}}).encode()
+    headers = {"Content-Type": "application/json"}
+    async with served.http(connections) as http:
+        waiting = iter(range(count))
 
-    async def go_on() -> None:
-        for _ in left:
-            await work()
+        async def submit_all() -> None:
+            for _ in waiting:
+                async with http.post("/v1/jobs", data=body, headers=headers) as answer:
+                    await answer.read()
+                    assert answer.status == 201, answer.status
 
-    await work()  # connects
-    began_s = time.perf_counter()
-    await asyncio.gather(*(go_on() for _ in range(at_once)))
-    return times / (time.perf_counter() - began_s)
+        began = time.monotonic()
+        await asyncio.gather(*(submit_all() for _ in range(connections)))
+        return count / (time.monotonic() - began)
 
 
-def table(results: Sequence[Measured]) -> Table:
-    """All figures, one row for each."""
-    shown = Table(title="Mainspring over HTTP (SQLite store, keys, everything on one machine)")
-    for title in ("figure", "value", "unit", "target", ""):
-        shown.add_column(title, justify="left" if title in ("figure", "unit") else "right")
+async def drain(served: Served, folder: Path, count: int) -> float:
+    """From the opening of the queue to the last end."""
+    async with client(served) as app, served.http(2) as http:
+        await _declare(served)
+        await _post(http, "/v1/queues/default/pause")
+        jobs = await app.submit_many([http_app.noop.job(_ARGUMENT) for _ in range(count)])
+        async with workers(served, folder, _WORKERS):
+            began = time.monotonic()
+            await _post(http, "/v1/queues/default/resume")
+            await asyncio.gather(*(job.result() for job in jobs[-_LAST:]))
+            while True:  # asked rarely: counting a hundred thousand jobs is work, too
+                if (await _get(http, "/v1/statistics"))["jobs"]["completed"] == count:
+                    return count / (time.monotonic() - began)
+                await asyncio.sleep(0.2)
+
+
+async def idle(served: Served, folder: Path, count: int) -> float:
+    """The share of a core that the server takes while so many workers wait."""
+    command = module_argv("bench.http_idle", served.url, str(count))
+    env = {"MAINSPRING_KEY": await _worker_key(served)}
+    group = Group(command, cwd=folder, log=folder / "idle.log", env=env, pipes=True)
+    try:
+        if b"ready" not in await asyncio.to_thread(group.pipes[1].readline):
+            raise RuntimeError(f"the workers said: {tail(folder / 'idle.log')}")
+        await asyncio.sleep(5.0)  # the last ones register, the first ones settle into their rhythm
+        before_s, began = cpu_s(served.group.pid), time.monotonic()
+        await asyncio.sleep(_IDLE_S)
+        if not group.alive:
+            raise RuntimeError(f"the workers said: {tail(folder / 'idle.log')}")
+        return (cpu_s(served.group.pid) - before_s) / (time.monotonic() - began)
+    finally:
+        group.kill()
+
+
+async def starts(served: Served, folder: Path, count: int) -> list[float]:
+    """Milliseconds from the submit to the start, one after the other."""
+    found = []
+    async with client(served), workers(served, folder, 1):
+        for _ in range(count):
+            began_ns = time.time_ns()
+            job = await http_app.started.submit()
+            found.append((await job.result(30) - began_ns) / 1e6)
+            await asyncio.sleep(0.02)
+    return found
+
+
+async def _declare(served: Served) -> None:
+    """Make the kinds known, as a worker does when it registers."""
+    async with served.http(1) as http:
+        await _post(http, "/v1/declarations", {"kinds": [{"name": "noop"}, {"name": "started"}]})
+
+
+async def _worker_key(served: Served) -> str:
+    async with served.http(1) as http:
+        wanted = {"name": "bench", "role": "worker", "tenant": "*"}
+        async with http.post("/v1/keys", json=wanted) as answer:
+            key: str = (await answer.json())["key"]
+            return key
+
+
+async def _get(http: aiohttp.ClientSession, path: str) -> "dict[str, dict[str, int]]":
+    async with http.get(path) as answer:
+        answer.raise_for_status()
+        found: dict[str, dict[str, int]] = await answer.json()
+        return found
+
+
+async def _post(http: aiohttp.ClientSession, path: str, body: object = None) -> None:
+    async with http.post(path, json=body) as answer:
+        if answer.status >= 400:
+            raise RuntimeError(await answer.text())
+
+
+async def measure(kind: str, sizes: Sizes, workdir: Path, console: Console) -> HttpFigures:
+    """All of it, each part on a server and a store of its own."""
+    figures = HttpFigures(kind)
+
+    @asynccontextmanager
+    async def fresh(part: str) -> AsyncIterator[tuple[Served, Path]]:
+        console.print(f"http on {kind}: {part}", markup=False, highlight=False)
+        with tempfile.TemporaryDirectory(prefix="bench-http-", dir=workdir) as name:
+            async with serving(_store(kind, Path(name), workdir), Path(name)) as served:
+                yield served, Path(name)
+
+    async with fresh("bulk") as (served, _):
+        figures.bulk_ndjson_per_s = await bulk(served, sizes.bulk)
+        figures.bulk_msgpack_per_s = await bulk_msgpack(served, sizes.bulk)
+    async with fresh("single") as (served, _):
+        await _declare(served)
+        figures.single_1_per_s = await single(served, sizes.single // 4, 1)
+        figures.single_16_per_s = await single(served, sizes.single, 16)
+    async with fresh("drain") as (served, folder):
+        figures.drain_per_s = await drain(served, folder, sizes.drain)
+    async with fresh("idle workers") as (served, folder):
+        figures.idle_core = await idle(served, folder, sizes.idle)
+    async with fresh("start latency") as (served, folder):
+        found = await starts(served, folder, sizes.starts)
+        figures.start_p50_ms, figures.start_p99_ms = percentile(found, 50), percentile(found, 99)
+    return figures
+
+
+def _store(kind: str, folder: Path, workdir: Path) -> str:
+    if kind == "sqlite":
+        return f"sqlite:///{folder}/jobs.db"
+    from bench.peers.postgres_server import shared_server  # needs what only the systems on PostgreSQL need
+
+    return shared_server(workdir).create_database()
+
+
+def table(results: Sequence[HttpFigures]) -> Table:
+    """All figures, one row for each store."""
+    shown = Table(title="Mainspring through HTTP, server, client and workers on one machine")
+    titles = ("store", "NDJSON/s", "MessagePack/s", "single/s, 1", "16", "drain/s", "idle, core", "start p50", "p99 ms")
+    for title in titles:
+        shown.add_column(title, justify="left" if title == "store" else "right")
     for each in results:
-        shown.add_row(each.what, f"{each.value:,.1f}", each.unit, each.target, "met" if each.met else "MISSED")
+        rates = (
+            each.bulk_ndjson_per_s,
+            each.bulk_msgpack_per_s,
+            each.single_1_per_s,
+            each.single_16_per_s,
+            each.drain_per_s,
+        )
+        times = (f"{each.idle_core:.1%}", f"{each.start_p50_ms:.1f}", f"{each.start_p99_ms:.1f}")
+        shown.add_row(each.store, *(f"{rate:,.0f}" for rate in rates), *times)
     return shown
 
 
-def measure_all(workdir: Path, console: Console, *, quick: bool = False) -> list[Measured]:
-    """Start a server, measure, show the table."""
-
-    def say(text: str) -> None:
-        console.print(f"http: {text}", markup=False, highlight=False, soft_wrap=True)
-
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(_FILES, hard), hard))  # a connection for each idle worker
-    with tempfile.TemporaryDirectory(dir=workdir, prefix="mainspring-http-") as folder:
-        server = Server(Path(folder))
-        try:
-            with asyncio.Runner(loop_factory=new_event_loop) as runner:
-                results = runner.run(Bench(server, QUICK if quick else Sizes(), say).run())
-        finally:
-            server.close()
+def measure_all(stores: Sequence[str], sizes: Sizes, workdir: Path, console: Console) -> list[HttpFigures]:
+    """Measure on each kind of store, show the table."""
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        results = [runner.run(measure(store, sizes, workdir, console)) for store in stores]
     console.print(table(results))
     return results
 
@@ -240,12 +336,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Measure, print, and write the file."""
     parser = argparse.ArgumentParser(prog="python -m bench.http", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="the JSON file to write")
+    parser.add_argument("--store", choices=STORES, help="one of them (default: both)")
     parser.add_argument("--quick", action="store_true", help="small numbers: shows that it works")
-    parser.add_argument("--workdir", type=Path, default=Path(tempfile.gettempdir()), help="where the store lives")
+    parser.add_argument("--workdir", type=Path, default=Path(tempfile.gettempdir()), help="where the stores live")
     options = parser.parse_args(argv)
-    results = measure_all(options.workdir, Console(), quick=options.quick)
+    stores = [options.store] if options.store else STORES
+    results = measure_all(
+        stores, SMALL if options.quick else Sizes(), options.workdir, Console(width=max(Console().width, 120))
+    )
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(standard.dumps([asdict(each) for each in results], indent=2) + "\n")
+    options.out.write_text(json.dumps([asdict(each) for each in results], indent=2) + "\n")
 
 
 if __name__ == "__main__":

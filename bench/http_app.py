@@ -1,17 +1,19 @@
-"""The application that `bench.http` runs behind a server. Where it is, MAINSPRING_STORE and MAINSPRING_KEY say."""
+"""The application of the HTTP bench: run by remote workers (`mainspring worker bench.http_app:app --server …`)."""
 
+import os
 import time
 
 from mainspring import App
 
-app = App()
+app = App(os.environ.get("MAINSPRING_STORE", "sqlite:///never-opened.db"))
 
 
-@app.job(queue="bench")
-async def nothing(number: int) -> None: ...
+@app.job(retries=0)
+async def noop(argument: str) -> None:
+    """Nothing."""
 
 
-@app.job(queue="quick")
-async def stamp() -> int:
-    """When it began, as this machine counts."""
+@app.job(retries=0)
+async def started() -> int:
+    """When it started, in nanoseconds: on one machine everybody has the same clock."""
     return time.time_ns()

@@ -1,8 +1,6 @@
-"""Many idle workers in one process: each has a session, a long poll that is always open, and a report every 3 s.
+"""Many idle workers at a server: sessions that wait for jobs and report every three seconds, all from this one process.
 
-    python -m bench.http_idle URL COUNT
-
-Prints a line when all of them are there, and goes on until it is killed. The key is in MAINSPRING_KEY.
+`python -m bench.http_idle URL COUNT` with the key in MAINSPRING_KEY prints `ready` when all wait, and goes on until it is killed.
 """
 
 import asyncio
@@ -10,59 +8,58 @@ import os
 import random
 import sys
 
-from msgspec import json
+import aiohttp
 
-from mainspring.client.transport import Transport
+from mainspring.runtime.loop import new_event_loop
 
+_TOGETHER = 50
 _HEARTBEAT_S = 3.0
-_POLL_S = 30.0
-_AT_ONCE = 50  # registrations; a server is not met by all of its workers in one moment
 
 
-async def work(transport: Transport, number: int, gate: asyncio.Semaphore) -> None:
-    async with gate:
-        session = await _register(transport, number)
-    await asyncio.gather(_pull(transport, session), _report(transport, session))
+class Idle:
+    """One worker that never gets anything."""
 
+    def __init__(self, http: aiohttp.ClientSession, name: str) -> None:
+        self._http = http
+        self._name = name
 
-async def _register(transport: Transport, number: int) -> str:
-    said = {"protocol": 1, "name": f"idle-{number}", "slots": 1, "kinds": ["nothing"]}
-    session: str = (await _post(transport, "/v1/workers", said))["session"]
-    _there.release()
-    return session
+    async def register(self) -> None:
+        asked = {"protocol": 1, "name": self._name, "slots": 10, "kinds": ["nobody_submits_this"]}
+        async with self._http.post("/v1/workers", json=asked) as answer:
+            self._address = f"/v1/workers/{(await answer.json())['session']}"
 
+    async def pull(self) -> None:
+        number = 0
+        while True:
+            number += 1
+            async with self._http.post(f"{self._address}/pull", json={"number": number, "free": 10}) as answer:
+                answer.raise_for_status()
+                await answer.read()
 
-async def _pull(transport: Transport, session: str) -> None:
-    number = 0
-    while True:
-        number += 1
-        await _post(transport, f"/v1/workers/{session}/pull", {"number": number, "free": 1})
-
-
-async def _report(transport: Transport, session: str) -> None:
-    await asyncio.sleep(random.random() * _HEARTBEAT_S)
-    while True:
-        await _post(transport, f"/v1/workers/{session}/report", {"outcomes": [], "running": []})
-        await asyncio.sleep(_HEARTBEAT_S)
-
-
-async def _post(transport: Transport, path: str, document: object) -> dict[str, str]:
-    reply = await transport.request("POST", path, body=json.encode(document), timeout_s=_POLL_S * 2, repeatable=True)
-    return json.decode(reply.body, type=dict)
-
-
-_there = asyncio.Semaphore(0)
+    async def report(self) -> None:
+        await asyncio.sleep(random.random() * _HEARTBEAT_S)
+        while True:
+            async with self._http.post(f"{self._address}/report", json={"outcomes": [], "running": []}) as answer:
+                answer.raise_for_status()
+                await answer.read()
+            await asyncio.sleep(_HEARTBEAT_S)
 
 
 async def main(url: str, count: int) -> None:
-    transport = Transport(url, os.environ["MAINSPRING_KEY"], connections=0)
-    gate = asyncio.Semaphore(_AT_ONCE)
-    workers = [asyncio.create_task(work(transport, number, gate)) for number in range(count)]
-    for _ in range(count):
-        await _there.acquire()
-    print(count, flush=True)
-    await asyncio.gather(*workers)
+    headers = {"Authorization": f"Bearer {os.environ['MAINSPRING_KEY']}"}
+    connector = aiohttp.TCPConnector(limit=0)
+    timeout = aiohttp.ClientTimeout(total=120)
+    async with aiohttp.ClientSession(url, headers=headers, connector=connector, timeout=timeout) as http:
+        workers = [Idle(http, f"idle-{number}") for number in range(count)]
+        tasks = []
+        for start in range(0, count, _TOGETHER):  # registering takes as long as it takes: heartbeats begin with each
+            some = workers[start : start + _TOGETHER]
+            await asyncio.gather(*(worker.register() for worker in some))
+            tasks += [asyncio.ensure_future(work) for worker in some for work in (worker.pull(), worker.report())]
+        print("ready", flush=True)
+        await asyncio.gather(*tasks)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(main(sys.argv[1], int(sys.argv[2])))
