@@ -1,11 +1,14 @@
 """The examples run as they are, each in a process of its own and on a store of the test's own."""
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 MAINSPRING = str(Path(sys.executable).parent / "mainspring")
@@ -61,3 +64,49 @@ def test_a_web_server_without_asyncio_and_a_worker(folder: Path) -> None:
         for process in (web, worker):
             process.send_signal(signal.SIGINT)
             process.communicate(timeout=20)
+
+
+def test_a_worker_in_plain_shell(folder: Path) -> None:
+    server = start(folder, MAINSPRING, "server", "--port", "0", "--store", f"sqlite:///{folder}/test.db", "--no-keys")
+    started = [server]
+    try:
+        address = re.search(r"http://[0-9.:]+", read_until(server, "serving"))
+        assert address is not None
+        worker = subprocess.Popen(
+            ["sh", "examples/worker.sh"],
+            cwd=ROOT,
+            env=os.environ | {"MAINSPRING_SERVER": address[0]},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        started.append(worker)
+        read_until(worker, "registered")
+        asked = {"kind": "shell.upper", "arguments": {"text": "größe"}, "options": {"retries": 0}}
+        good = post(f"{address[0]}/v1/jobs", asked)["id"]
+        bad = post(f"{address[0]}/v1/jobs", asked | {"arguments": {}})["id"]
+        ended = [get(f"{address[0]}/v1/jobs/{job}/wait?timeout_s=30") for job in (good, bad)]
+        assert [end["state"] for end in ended] == ["completed", "failed"]
+        assert ended[0]["result"] == "GRÖSSE"
+        assert ended[1]["error"]["message"] == "KeyError: 'text'"
+        (session,) = get(f"{address[0]}/v1/workers")
+        drain = urllib.request.Request(f"{address[0]}/v1/workers/{session['id']}/drain", method="POST")
+        with urllib.request.urlopen(drain, timeout=30) as answer:
+            assert answer.status == 204
+        assert worker.wait(30) == 0
+        assert get(f"{address[0]}/v1/workers") == []
+    finally:
+        for process in started:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=20)
+
+
+def post(url: str, document: Any) -> Any:
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(url, json.dumps(document).encode(), headers)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.load(answer)
+
+
+def get(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        return json.load(answer)

@@ -1,19 +1,18 @@
 """A life of an application in which every verb of the store is used, under a clock driven by hand; it ends at one step.
 
-What was acknowledged is written down outside, one line each, as soon as the answer is there.
+What was acknowledged is written down outside, one line each, as soon as the answer is there. `child_lives` forks to live it.
 """
 
 import asyncio
 import contextlib
 import os
-import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from msgspec import Struct, json
+from msgspec import Struct
 
 from faults import crash, scene, timing
 from faults.scene import Jobs, make_jobs
@@ -184,7 +183,3 @@ def main(config: Config) -> None:
         asyncio.run(Life(jobs, config.acks).before(Path(config.folder)))
     else:
         asyncio.run(Life(declare(jobs), config.acks).live())
-
-
-if __name__ == "__main__":
-    main(json.decode(sys.argv[1], type=Config))

@@ -2,6 +2,7 @@
 
 import signal
 import socket
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ def _serve(site: Site, port: int) -> Child:
     return child
 
 
-def _works(site: Site, url: str, **config: int) -> Child:
+def _works(site: Site, url: str, **config: Any) -> Child:
     before = site.value(_REMOTE)
     child = site.start("child_remote", url=url, **config)
     child.hear("ready")
