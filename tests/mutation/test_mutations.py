@@ -164,6 +164,14 @@ SQLITE = {
         (("store/sqlite/tenants.py", ', "erase_lanes"', ""),),
         "tests/contract/test_tenants.py::test_nothing_is_left_of_an_erased_tenant_and_nothing_of_others_is_touched",
     ),
+    "a: assign to a session that another node has adopted": Mutation(
+        ((SQL, "carray(?1)) and (?2 is null or node = ?2)", "carray(?1)) and (?2 is null or 1)"),),
+        "tests/contract/test_orphans.py::test_who_no_longer_has_a_session_neither_ends_it_nor_assigns_to_it",
+    ),
+    "f: a session is adopted whose node lives": Mutation(
+        ((SQL, "and (node = ?2 or node in (select id from node where ended_at is not null))\n", "\n"),),
+        "tests/contract/test_orphans.py::test_what_is_no_orphan_is_not_adopted",
+    ),
     "e: no savepoint around an operation of a group": Mutation(
         (
             ("store/sqlite/writer.py", 'tx.execute("savepoint operation")', "pass"),
@@ -178,8 +186,8 @@ SQLITE = {
 _ASSIGN_ANYTHING = (
     (
         PG,
-        "where j.id = u.job and j.state = 'pending' and j.attempt = u.attempt offset 0) j)",
-        "where j.id = u.job offset 0) j)",
+        "where j.id = u.job and j.state = 'pending' and j.attempt = u.attempt and j.lane = u.lane offset 0) j)",
+        "where j.id = u.job and j.lane = u.lane offset 0) j)",
     ),
     (
         PG,
@@ -206,18 +214,27 @@ POSTGRES = {
     ),
     "a: assign to a session that has ended": Mutation(
         (
-            (
-                PG,
-                "select id from mainspring.session where id = any($1::bytea[]) and ended_at is null order by id for share",
-                "select id from mainspring.session where id = any($1::bytea[]) order by id for share",
-            ),
-            (
-                PG,
-                "from mainspring.session where id = any($6::bytea[]) and ended_at is null order by id for share",
-                "from mainspring.session where id = any($6::bytea[]) order by id for share",
-            ),
+            (PG, "where id = any($1::bytea[]) and ended_at is null and ($2", "where id = any($1::bytea[]) and ($2"),
+            (PG, "where id = any($7::bytea[]) and ended_at is null and ($8", "where id = any($7::bytea[]) and ($8"),
         ),
         "tests/contract/test_dispatch.py::test_i3_an_ended_session_wins_nothing_and_the_others_of_the_call_do",
+    ),
+    "a: assign to a session that another node has adopted": Mutation(
+        (
+            (PG, "($2::bytea is null or node = $2) order by id", "($2::bytea is null or true) order by id"),
+            (PG, "($8::bytea is null or node = $8)", "($8::bytea is null or true)"),
+        ),
+        "tests/contract/test_orphans.py::test_who_no_longer_has_a_session_neither_ends_it_nor_assigns_to_it",
+    ),
+    "f: a session is adopted whose node lives": Mutation(
+        (
+            (
+                PG,
+                "(select n.ended_at from mainspring.node n where n.id = s.node) is not null) returning 1",
+                "true) returning 1",
+            ),
+        ),
+        "tests/contract/test_orphans.py::test_what_is_no_orphan_is_not_adopted",
     ),
     "b: a key that is taken is taken again": Mutation(
         ((PG, "where claim.expires_at <= $6::int8\n", "where $6::int8 is not null\n"),),
