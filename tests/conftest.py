@@ -1,6 +1,8 @@
-"""What all tests share: a fast folder, a PostgreSQL server and a pooler for those who ask, how long property tests look."""
+"""What all tests share: a fast folder, a PostgreSQL server and a pooler for those who ask, how long property tests look, compiled
+code for the hundreds of processes that tests start."""
 
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -23,6 +25,15 @@ _SLOW_IS_FINE = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.f
 settings.register_profile("quick", deadline=None, suppress_health_check=_SLOW_IS_FINE)
 settings.register_profile("deep", max_examples=2000, deadline=None, suppress_health_check=_SLOW_IS_FINE)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What one process has compiled the next one need not, wherever compiled code may not be written beside its source."""
+    if "PYTHONPYCACHEPREFIX" not in os.environ:  # else whoever started this process has done so
+        compiled = tempfile.mkdtemp(prefix="mainspring-compiled-")
+        config.add_cleanup(lambda: shutil.rmtree(compiled, ignore_errors=True))
+        os.environ["PYTHONPYCACHEPREFIX"] = compiled
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @pytest.fixture

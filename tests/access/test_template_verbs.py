@@ -160,7 +160,7 @@ async def test_validating_with_values_stores_nothing(verbs: LocalVerbs) -> None:
     await verbs.templates.validate(template(), {"to": "a"})
     with pytest.raises(InvalidError, match=r"values\.to"):
         await verbs.templates.validate(template(), {"to": 1})
-    with pytest.raises(NotFoundError, match="knows no kind 'sned'"):
+    with pytest.raises(InvalidError, match="knows no kind 'sned'"):
         await verbs.templates.validate(template(kind="sned"), {"to": "a"})
     assert await verbs.templates.list() == []
     assert (await verbs.jobs.list(d.JobQuery())).jobs == []

@@ -98,11 +98,9 @@ async def test_submits(site: Site) -> None:
 
 async def test_an_unknown_kind(site: Site) -> None:
     answer = await site.ask("POST", "/v1/jobs", {"kind": "sub"})
-    assert (answer.status, "'sub'" in answer.document["detail"], "add" in answer.document["detail"]) == (
-        404,
-        True,
-        True,
-    )
+    assert (answer.status, answer.document["field"]) == (422, "kind")
+    assert "'sub'" in answer.document["detail"]
+    assert "add" in answer.document["detail"]
 
 
 async def test_braces_are_plain_text(site: Site) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from api.site import Site
 from mainspring.api import bodies, protocol
-from mainspring.api.limits import MAX_BATCH_BODY, MAX_BATCH_ITEMS, MAX_BODY
+from mainspring.api.limits import MAX_BATCH_BODY, MAX_BATCH_ITEMS, MAX_BODY, MAX_HEAD
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -134,7 +134,7 @@ async def test_a_head_without_an_end(site: Site) -> None:
             await asyncio.sleep(0)
             sent += 4096
         assert await answered == 431
-        assert sent < 100 * protocol.MAX_HEAD
+        assert sent < 100 * MAX_HEAD
 
 
 async def test_a_head_that_does_not_come(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

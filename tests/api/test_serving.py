@@ -83,6 +83,14 @@ async def test_tls(folder: Path) -> None:
                 await stranger.get(site.url + "/v1/health/live")
 
 
+def test_a_certificate_that_is_none(folder: Path) -> None:
+    (folder / "cert.pem").write_text("hello")
+    settings = ServeSettings(port=0, tls_cert=str(folder / "cert.pem"), tls_key=str(folder / "cert.pem"))
+    with pytest.raises(InvalidError, match="cannot be used") as caught:
+        Serving(settings)
+    assert caught.value.field == "tls_cert"
+
+
 async def test_the_first_start_makes_a_key_once(folder: Path) -> None:
     for first in (True, False):
         async with running(make_app(f"sqlite:///{folder}/jobs.db")) as site:

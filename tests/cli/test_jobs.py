@@ -46,6 +46,14 @@ def test_list_filters(cli: Cli) -> None:
     cli.fails(2, "jobs", "list", "--before", "x")
 
 
+def test_a_job_of_another_tenant_than_the_one_named_is_none(cli: Cli) -> None:
+    job = submit(cli, "send", '{"to": "a"}', "--tenant", "t")
+    for words in (("show",), ("explain",), ("wait",), ("cancel",), ("retry",), ("reprioritise", "--priority", "9")):
+        assert f"no job {job}" in cli("jobs", *words, job, "--tenant", "other").err
+    assert cli("jobs", "show", job, "--tenant", "t", "--json").document["state"] == "pending"
+    assert cli("jobs", "cancel", job, "--tenant", "t").code == 0
+
+
 def test_list_for_people(cli: Cli) -> None:
     job = submit(cli, "send", '{"to": "a"}', "--delay", "2h")
     lines = cli("jobs", "list").out.splitlines()

@@ -248,7 +248,7 @@ def test_a_role_without_rights(bare: Cli, made: Place) -> None:
         made.execute(f"grant usage on schema {{schema}} to {role}")
         made.execute(f"grant select on all tables in schema {{schema}} to {role}")
         found = doctor(bare, made, "--store", url)["role"]
-        assert "lacks delete on active, insert on active, update on active" in found["found"]
+        assert "lacks delete on access_key, insert on access_key, update on access_key" in found["found"]
         made.execute(f"grant insert, update, delete on all tables in schema {{schema}} to {role}")
         assert doctor(bare, made, "--store", url)["role"]["status"] == "ok"
         assert bare("jobs", "list", "--store", url).code == 0, "who may not create anything can still work"

@@ -56,7 +56,7 @@ def test_a_key_makes_one_job(cli: Cli) -> None:
 
 
 def test_an_unknown_kind_names_the_known_ones(cli: Cli) -> None:
-    assert "broken, report, send" in cli.fails(1, "submit", "sned")
+    assert "broken, report, send" in cli.fails(2, "submit", "sned")
 
 
 def test_a_missing_store_is_not_made(bare: Cli) -> None:

@@ -11,6 +11,7 @@ from contract.backends import Backend
 from mainspring.core.lifecycle import ENDED, LIVE, MAX_LOSSES, State
 from mainspring.core.partition import partition_of
 from mainspring.store.contract import Store
+from mainspring.store.rows import decode_options
 
 Rows = Callable[[str], list[tuple[Any, ...]]]  # the answer to a plain SELECT
 
@@ -36,7 +37,7 @@ class Tables:
         self.claim = rows("select job, tenant, key from claim")
         self.occurrence = rows("select job, schedule, occurrence_at from occurrence")
         self.expiry = rows("select job, start_by from expiry")
-        self.spec = rows("select job from spec")
+        self.spec = rows("select job, options from spec")
         self.result = rows("select job from result")
         self.failure = rows("select job, attempt from failure")
         self.session = {row[0] for row in rows("select id from session")}
@@ -139,6 +140,9 @@ def _check_references(t: Tables) -> None:
         for row in rows:
             assert row[0] in t.jobs, f"{name} has a row of {row[0].hex()}, which is no job"
     assert len(t.spec) == len(t.jobs)
+    start_by = {job: decode_options(options).start_by for job, options in t.spec}
+    for job, at in t.expiry:
+        assert at == start_by[job], f"{job.hex()} would expire at a time that is not its own"
     assert len({row[1:] for row in t.claim}) == len(t.claim), "I2: two jobs have one key"
     assert len({row[1:] for row in t.occurrence}) == len(t.occurrence), "I9: two jobs of one occurrence"
     assert {row[0] for row in t.result} <= {job for job, row in t.jobs.items() if row["state"] == State.COMPLETED}

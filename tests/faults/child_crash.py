@@ -1,24 +1,23 @@
 """A life of an application in which every verb of the store is used, under a clock driven by hand; it ends at one step.
 
-What was acknowledged is written down outside, one line each, as soon as the answer is there.
+What was acknowledged is written down outside, one line each, as soon as the answer is there. `child_lives` forks to live it.
 """
 
 import asyncio
 import contextlib
 import os
-import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from msgspec import Struct, json
+from msgspec import Struct
 
 from faults import crash, scene, timing
 from faults.scene import Jobs, make_jobs
 from mainspring import App, Context
-from mainspring.store.contract import Change
+from mainspring.store.contract import Change, KindRecord
 from mainspring.store.opening import StoreSettings
 from mainspring.store.service import KeyRecord, Quota, TemplateRecord, TenantRecord
 from mainspring.testing import ManualNode
@@ -131,6 +130,8 @@ class Life:
         await store.put_tenants([TenantRecord("guest", Quota(running=1), now)])
         self.acknowledged("tenant", "guest")
         await self.submit(self._jobs.quick.options(tenant="guest", delay="5m").job(7), what="guest")
+        await store.add_kinds([KindRecord("elsewhere", b"{}")])
+        await self._adopt()
         await store.insert_keys([_key("msk1", now)])
         self.acknowledged("key", "msk1")
         await store.revoke_keys(["msk1"])
@@ -145,6 +146,17 @@ class Life:
         self.acknowledged("audit", "both")
         await store.erase_tenant("guest", 100)
         self.acknowledged("erase", "guest")
+
+    async def _adopt(self) -> None:
+        """A remote worker outlives its server and goes on at the next one."""
+        store = self._app.store
+        for node in (b"first", b"second"):
+            await store.insert_node(node, node.decode(), 1.0)
+        await store.insert_session(b"remote", b"first", "remote", remote=True)
+        await store.end_nodes({b"first": None})
+        assert await store.adopt_session(b"remote", b"second") == []
+        await store.end_sessions([b"remote"])
+        await store.end_nodes({b"second": None})
 
 
 def _key(id_: str, now: int) -> KeyRecord:
@@ -171,7 +183,3 @@ def main(config: Config) -> None:
         asyncio.run(Life(jobs, config.acks).before(Path(config.folder)))
     else:
         asyncio.run(Life(declare(jobs), config.acks).live())
-
-
-if __name__ == "__main__":
-    main(json.decode(sys.argv[1], type=Config))

@@ -48,7 +48,6 @@ class Child:
             **os.environ,
             "FAULTS_LOG": str(site.log),
             "PYTHONPATH": str(HERE.parent),
-            "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONFAULTHANDLER": "1",
         }
         command = [*prefix, sys.executable, "-m", f"faults.{script}", json.encode(config).decode()]

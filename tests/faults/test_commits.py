@@ -228,16 +228,14 @@ class Verbs:
         return act
 
     async def adopt_session(self, scene: Scene) -> Act:
-        old, new = await scene.new_node(b"old"), await scene.new_node(b"new")
-        await scene.store.insert_session(b"session", old, "session", remote=True)
-        await scene.submit(2)
-        await scene.assign(b"session")
-        await scene.store.end_nodes({old: None})
+        first, second = await scene.new_node(b"first"), await scene.new_node(b"second")
+        await scene.store.insert_session(b"session", first, "session", remote=True)
+        await scene.started(b"session")
+        await scene.store.end_nodes({first: None})
 
         async def act() -> Any:
-            live = await scene.store.adopt_session(b"session", new)
-            assert live is not None
-            return [each.attempt for each in live], await scene.store.list_orphans()
+            live = await scene.store.adopt_session(b"session", second)
+            return [job.attempt for job in live or ()], await scene.store.list_orphans()
 
         return act
 
@@ -265,10 +263,10 @@ class Verbs:
         return act
 
     async def add_kinds(self, scene: Scene) -> Act:
-        await scene.store.put_kinds([KindRecord("work", b'{"retries":1}')], {})
+        await scene.store.put_kinds([KindRecord("work", b"{}")], {})
 
         async def act() -> Any:
-            await scene.store.add_kinds([KindRecord("work", b"{}"), KindRecord("new", b"{}")])
+            await scene.store.add_kinds([KindRecord("work", b"[]"), KindRecord("more", b"{}")])
             return await scene.store.list_kinds()
 
         return act

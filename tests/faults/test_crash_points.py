@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import Struct, json
@@ -40,15 +41,45 @@ _POINTS = [
 Acks = dict[str, set[str]]  # what was promised before the process ended: verb -> ids
 
 
+class Lives:
+    """Processes that end at a step, one after the other; see `child_lives`."""
+
+    def __init__(self, home: Site) -> None:
+        self._parent = home.start("child_lives")
+        self._parent.hear("ready")
+
+    def live(self, site: Site, **config: Any) -> tuple[int, str]:
+        """The exit code, and what it wrote to stderr."""
+        errors = site.folder / "life.stderr"
+        paths = {"folder": str(site.folder), "acks": str(site.folder / "acks")}
+        life = {
+            "config": {"store": site.place.settings, **paths, **config},
+            "log": str(site.log),
+            "errors": str(errors),
+        }
+        self._parent.tell(json.encode(life).decode())
+        return int(self._parent.hear("ended")), errors.read_text()[-4000:]
+
+
 @pytest.fixture(scope="module")
-def past(shared_place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """The store as a process left it that ended while jobs ran."""
+def home(shared_place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     site = Site(tmp_path_factory.mktemp("past"), shared_place)
-    child = site.start("child_crash", folder=str(site.folder), acks=str(site.folder / "acks"), seed=True)
-    assert child.wait() == crash.CRASHED, child.errors()
-    (site.folder / "over").touch()
     yield site
     site.close()
+
+
+@pytest.fixture(scope="module")
+def lives(home: Site) -> Lives:
+    return Lives(home)
+
+
+@pytest.fixture(scope="module")
+def past(home: Site, lives: Lives) -> Site:
+    """The store as a process left it that ended while jobs ran."""
+    code, errors = lives.live(home, seed=True)
+    assert code == crash.CRASHED, errors
+    (home.folder / "over").touch()
+    return home
 
 
 def test_the_list_of_steps_is_found_in_the_code() -> None:
@@ -60,18 +91,16 @@ def test_the_list_of_steps_is_found_in_the_code() -> None:
 
 @pytest.mark.parametrize(("step", "point", "nth"), _POINTS, ids=lambda value: str(value).replace(" ", "-"))
 def test_nothing_acknowledged_is_lost(
-    step: str, point: str, nth: int, past: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    step: str, point: str, nth: int, lives: Lives, past: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = _site(past, tmp_path, empty=step == "open")
     monkeypatch.setenv("FAULTS_LOG", str(site.log))
-    acks = tmp_path / "acks"
     try:
-        child = site.start("child_crash", folder=str(tmp_path), acks=str(acks), step=step, point=point, nth=nth)
-        code = child.wait()
+        code, errors = lives.live(site, step=step, point=point, nth=nth)
         reached = code == crash.CRASHED
-        assert reached, f"child_crash never reaches {step} {point!r}: let it use that verb. {child.errors()}"
+        assert reached, f"child_crash never reaches {step} {point!r}: let it use that verb. {errors}"
         asyncio.run(_recover(site))
-        _check(site, past, _read_acks(acks), step, point)
+        _check(site, past, _read_acks(tmp_path / "acks"), step, point)
     finally:
         site.close()
 

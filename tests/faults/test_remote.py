@@ -2,6 +2,7 @@
 
 import signal
 import socket
+from typing import Any
 
 import pytest
 
@@ -27,9 +28,9 @@ def _serve(site: Site, port: int) -> Child:
     return child
 
 
-def _works(site: Site, url: str) -> Child:
+def _works(site: Site, url: str, **config: Any) -> Child:
     before = site.value(_REMOTE)
-    child = site.start("child_remote", url=url)
+    child = site.start("child_remote", url=url, **config)
     child.hear("ready")
     until(lambda: site.value(_REMOTE) > before, "the worker registers")
     return child

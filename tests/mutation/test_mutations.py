@@ -316,7 +316,7 @@ def source() -> Iterator[Path]:
 def run(source: Path, *tests: str, server: Server | None = None) -> subprocess.CompletedProcess[str]:
     """These tests against that source, in a process of their own: on PostgreSQL where there is a server, else on SQLite."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV_"))}
-    environ |= {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
+    environ["PYTHONPATH"] = str(source)
     where = subprocess.run(
         [sys.executable, "-c", "import mainspring; print(mainspring.__file__)"],
         env=environ, cwd=source, capture_output=True, text=True, check=True,

@@ -159,7 +159,7 @@ async def test_an_unknown_kind_says_what_to_do(shop: Shop) -> None:
     @shop.app.job()
     async def undeclared() -> None: ...
 
-    with pytest.raises(NotFoundError, match=r"'undeclared'.*send"):
+    with pytest.raises(InvalidError, match=r"'undeclared'.*send"):
         await undeclared.submit()
 
 

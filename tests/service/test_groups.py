@@ -191,7 +191,7 @@ async def test_declaring(place: Place) -> None:
 async def test_following_everything(place: Place) -> None:
     mail, other = await place.submit(), await place.submit("count", queue="q")
     system = place.verbs().system
-    async with aclosing(system.events()) as all_events, aclosing(system.events("q")) as of_queue:  # type: ignore[type-var]
+    async with aclosing(system.events()) as all_events, aclosing(system.events("q")) as of_queue:
         first, second = asyncio.create_task(_next(all_events)), asyncio.create_task(_next(of_queue))
         await _listeners(place, 2)
         await place.complete(mail)
@@ -202,7 +202,7 @@ async def test_following_everything(place: Place) -> None:
         _, event = await second
         assert event is not None
         assert (event.id, event.state, event.reason) == (other, "failed", "error")
-    async with aclosing(system.events(after=id_)) as behind:  # type: ignore[type-var]
+    async with aclosing(system.events(after=id_)) as behind:
         _, event = await _next(behind)
     assert event is not None
     assert event.id == other

@@ -252,7 +252,7 @@ async def test_many_at_once(place: Place) -> None:
 
 async def test_following_a_job(place: Place) -> None:
     job = await place.submit()
-    async with aclosing(place.verbs().jobs.events(job)) as events:  # type: ignore[type-var]
+    async with aclosing(place.verbs().jobs.events(job)) as events:
         first = await anext(events)
         assert (first.id, first.state) == (job, "pending")
         await place.complete(job)

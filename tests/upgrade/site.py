@@ -106,7 +106,7 @@ class Site:
                 await process.wait()
 
     def _environ(self, code: Path) -> dict[str, str]:
-        return os.environ | {"PYTHONPATH": f"{code}:{TESTS}", "PYTHONDONTWRITEBYTECODE": "1"}
+        return os.environ | {"PYTHONPATH": f"{code}:{TESTS}"}
 
     def ran(self) -> Counter[int]:
         """How often each job ran."""

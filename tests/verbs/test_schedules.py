@@ -105,7 +105,7 @@ async def test_a_schedule_that_is_wrong_is_refused_by_name(on_sqlite: Site, wron
 
 
 async def test_an_unknown_kind_and_documents_as_json(on_sqlite: Site) -> None:
-    with pytest.raises(NotFoundError, match="knows no kind"):
+    with pytest.raises(InvalidError, match="knows no kind"):
         await on_sqlite.verbs().schedules.create(d.NewSchedule(name="n", kind="no", rule={"cron": "0 9 * * *"}))
     shown = json.decode(json.encode(await on_sqlite.verbs().schedules.create(DAILY)))
     assert (shown["rule"]["cron"], shown["rule"]["tz"]) == ("0 9 * * *", "Europe/Berlin")

@@ -125,7 +125,7 @@ async def test_declarations_are_stored_and_what_is_gone_is_named(site: Site) -> 
     report = await site.verbs().schedules.read("report")
     assert (report.origin, report.rule.tz) == ("code", "Europe/Berlin")
     assert QueueRecord("default", "mail", False, Limit(5, 100 / 60, 100)) in await site.store.list_queues()
-    job = (await site.verbs().jobs.draft(d.SubmitRequest(kind="report"))).options
+    job = (await site.local().jobs.draft(d.SubmitRequest(kind="report"))).options
     assert (job.queue, job.retries) == ("mail", 7)
     assert await system.declare(d.Declarations()) == ["report"]
     await system.declare(declarations_of(*application().declared))

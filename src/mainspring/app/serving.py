@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import errno
 import socket
+import ssl
 from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -33,6 +34,7 @@ class Serving:
 
     def __init__(self, settings: ServeSettings) -> None:
         check_installed()
+        check_certificate(settings)
         self._socket = listen(settings)
         port: int = self._socket.getsockname()[1]
         self.settings = ServeSettings(
@@ -140,6 +142,17 @@ def check_installed() -> None:
 
 def _missing() -> str | None:
     return next((name for name in ("uvicorn", "httptools", "litestar", "msgpack") if find_spec(name) is None), None)
+
+
+def check_certificate(settings: ServeSettings) -> None:
+    """Say now what is wrong with it. A key with a passphrase is refused: nobody is there to type it."""
+    if settings.tls_cert is None:
+        return
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(settings.tls_cert, settings.tls_key, password="")
+    except (OSError, ValueError) as error:  # an SSLError is an OSError
+        raise InvalidError("tls_cert", f"{settings.tls_cert} and its key cannot be used: {error}") from None
 
 
 def listen(settings: ServeSettings) -> socket.socket:

@@ -9,7 +9,7 @@ from mainspring.cli.explain import explain
 from mainspring.cli.failures import SilentError, complain
 from mainspring.cli.jobview import job_view, jobs_table
 from mainspring.cli.opening import opened, perform
-from mainspring.cli.options import AsJson, JobId, JobIds, ServerUrl, StoreUrl, WaitTimeout
+from mainspring.cli.options import AsJson, JobId, JobIds, JobTenant, ServerUrl, StoreUrl, WaitTimeout
 from mainspring.cli.output import Output
 from mainspring.cli.waiting import await_end, end_line, raise_unless_completed
 from mainspring.core.duration import parse_duration
@@ -69,7 +69,9 @@ def list_jobs(
 
 
 @jobs_app.command()
-def show(job: JobId, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False) -> None:
+def show(
+    job: JobId, tenant: JobTenant = None, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False
+) -> None:
     """Show everything about a job.
 
     Its options, times, arguments and result, and the error of every failed attempt.
@@ -77,7 +79,7 @@ def show(job: JobId, store: StoreUrl = None, server: ServerUrl = None, as_json: 
 
     async def work() -> None:
         async with opened(store, server) as app:
-            found = await app.verbs().jobs.read(job)
+            found = await app.verbs(tenant).jobs.read(job)
         Output(as_json).show(found, lambda: job_view(found, SystemClock().now()))
 
     perform(work())
@@ -87,6 +89,7 @@ def show(job: JobId, store: StoreUrl = None, server: ServerUrl = None, as_json: 
 def wait(
     job: JobId,
     timeout: WaitTimeout = None,
+    tenant: JobTenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     as_json: AsJson = False,
@@ -99,7 +102,7 @@ def wait(
 
     async def work() -> None:
         async with opened(store, server) as app:
-            ended = await await_end(app.verbs().jobs, job, within_s)
+            ended = await await_end(app.verbs(tenant).jobs, job, within_s)
         Output(as_json).show(ended, lambda: [end_line(ended)])
         raise_unless_completed(ended)
 
@@ -107,24 +110,29 @@ def wait(
 
 
 @jobs_app.command()
-def cancel(jobs: JobIds, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False) -> None:
+def cancel(
+    jobs: JobIds, tenant: JobTenant = None, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False
+) -> None:
     """Cancel jobs.
 
     Waiting ones end at once, running ones are asked to stop.
     """
-    _steer("cancel", jobs, store, server, Output(as_json), _cancelled, lambda state: "has ended already")
+    _steer("cancel", jobs, tenant, store, server, Output(as_json), _cancelled, lambda state: "has ended already")
 
 
 @jobs_app.command()
-def retry(jobs: JobIds, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False) -> None:
+def retry(
+    jobs: JobIds, tenant: JobTenant = None, store: StoreUrl = None, server: ServerUrl = None, as_json: AsJson = False
+) -> None:
     """Run failed and cancelled jobs again, from the start."""
-    _steer("retry", jobs, store, server, Output(as_json), lambda state: "will run", _not_retried)
+    _steer("retry", jobs, tenant, store, server, Output(as_json), lambda state: "will run", _not_retried)
 
 
 @jobs_app.command()
 def reprioritise(
     jobs: JobIds,
     priority: Annotated[int, typer.Option(metavar="1-10", help="10 comes first.", show_default=False)],
+    tenant: JobTenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     as_json: AsJson = False,
@@ -132,7 +140,7 @@ def reprioritise(
     """Give waiting jobs another priority."""
     whole_number("priority", priority, MIN_PRIORITY, MAX_PRIORITY)
     done = f"has priority {priority}"
-    _steer("reprioritise", jobs, store, server, Output(as_json), lambda state: done, _not_moved, priority)
+    _steer("reprioritise", jobs, tenant, store, server, Output(as_json), lambda state: done, _not_moved, priority)
 
 
 def _cancelled(state: str | None) -> str:
@@ -150,6 +158,7 @@ def _not_moved(state: str | None) -> str:
 def _steer(
     action: Action,
     given: Sequence[str],
+    tenant: str | None,
     store: str | None,
     server: str | None,
     output: Output,
@@ -163,7 +172,7 @@ def _steer(
 
     async def work() -> Sequence[BulkItem]:
         async with opened(store, server) as app:
-            return (await app.verbs().jobs.bulk(request)).jobs
+            return (await app.verbs(tenant).jobs.bulk(request)).jobs
 
     items = perform(work())
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from msgspec import structs
 
 from mainspring.app import App
+from mainspring.client.settings import ServerSettings
 from mainspring.config import app_settings
 from mainspring.core.options import check_name
 from mainspring.errors import InvalidError, StoreUnavailableError
@@ -20,6 +21,8 @@ from mainspring.store.opening import StoreSettings, has_store
 from mainspring.verbs.faces import Verbs
 
 T = TypeVar("T")
+
+_PATIENCE_S = 2.0  # of somebody who waits for a command, with a server that does not answer
 
 
 def perform(work: Coroutine[Any, Any, T]) -> T:
@@ -36,6 +39,8 @@ async def opened(store: str | None, server: str | None = None) -> AsyncIterator[
         raise StoreUnavailableError(
             f"there is no store at {app.store_settings.place}; {how_to_make(app.store_settings)}"
         )
+    if isinstance(app.settings, ServerSettings):
+        app.settings = structs.replace(app.settings, retry_for_s=_PATIENCE_S)
     app.actor = structs.replace(app.actor, origin="cli")
     async with app:
         yield app

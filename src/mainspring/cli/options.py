@@ -42,6 +42,13 @@ Tenant = Annotated[
     ),
 ]
 
+JobTenant = Annotated[
+    str | None,
+    typer.Option(
+        "--tenant", metavar="NAME", help="The tenant whose job it is; at a server else the key's.", show_default=False
+    ),
+]
+
 JobId = Annotated[str, typer.Argument(metavar="ID", help="The job's id.", show_default=False)]
 
 JobIds = Annotated[list[str], typer.Argument(metavar="ID...", help="The jobs' ids.", show_default=False)]

@@ -126,7 +126,10 @@ def decoded(body: bytes, type: type[T]) -> T:
 
 
 def path(*parts: str) -> str:
-    """A path of plain words and of names, which may hold anything."""
+    """A path of plain words and of names, which may hold anything, but not be what a path has another meaning for."""
+    for part in parts:
+        if part in ("", ".", ".."):
+            raise InvalidError("name", f"{part!r} cannot be asked for at a server")
     return "/v1/" + "/".join(quote(part, safe="") for part in parts)
 
 

@@ -1,7 +1,7 @@
 """`faces.Jobs` over HTTP."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 from msgspec.structs import asdict
 
@@ -82,7 +82,7 @@ class RemoteJobs:
     async def bulk(self, request: d.BulkRequest) -> d.BulkAnswer:
         return await self._asker.post(path("jobs", "bulk"), d.BulkAnswer, request, repeatable=request.dry_run)
 
-    def events(self, job: str) -> AsyncIterator[d.JobEvent]:
+    def events(self, job: str) -> AsyncGenerator[d.JobEvent, None]:
         return listen_to_job(self._asker, path("jobs", _id(job), "events"))
 
 

@@ -9,11 +9,13 @@ from mainspring.errors import InvalidError
 
 
 class ServerSettings(Struct, frozen=True):
-    """`key`: who we are, None where the server asks for none. `ca_file`: certificates to trust instead of the system's."""
+    """`key`: who we are, None where the server asks for none. `ca_file`: certificates to trust instead of the system's.
+    `retry_for_s`: how long a server that cannot be reached is tried again."""
 
     url: str
     key: str | None = None
     ca_file: str | None = None
+    retry_for_s: float = 10.0
 
     @property
     def place(self) -> str:
@@ -21,7 +23,7 @@ class ServerSettings(Struct, frozen=True):
         return self.url
 
     def open(self) -> Transport:
-        return Transport(self.url, self.key, ca_file=self.ca_file)
+        return Transport(self.url, self.key, ca_file=self.ca_file, retry_for_s=self.retry_for_s)
 
     def __repr__(self) -> str:
         return f"<ServerSettings {self.url}>"

@@ -1,6 +1,6 @@
 """`faces.System` over HTTP."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from datetime import datetime
 
 from mainspring.client.asking import Asker, path
@@ -26,5 +26,5 @@ class RemoteSystem:
 
     def events(
         self, queue: str | None = None, after: str | None = None
-    ) -> AsyncIterator[tuple[str, d.JobEvent | None]]:
+    ) -> AsyncGenerator[tuple[str, d.JobEvent | None], None]:
         return listen(self._asker, path("events") if queue is None else path("queues", queue, "events"), after)

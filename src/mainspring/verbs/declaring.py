@@ -12,6 +12,7 @@ from mainspring.core.occurrence import next_occurrence
 from mainspring.core.options import JobOptions
 from mainspring.core.schedule import Rule
 from mainspring.core.timer import Micros, from_micros, to_micros
+from mainspring.errors import ForbiddenError
 from mainspring.runtime.log import get_logger
 from mainspring.store.contract import KindRecord, QueueRecord, ScheduleRecord, Store
 from mainspring.sweep.ticker import Definition, decode_definition
@@ -65,6 +66,22 @@ async def declare(
     changed = await _put_kinds(store, kinds) + await _put_queues(store, queues)
     fresh, orphans = await _put_schedules(store, schedules, tenant)
     return Declared(changed + fresh, orphans)
+
+
+async def refuse_changed(store: Store, kinds: Sequence[DeclaredKind]) -> None:
+    """For guests, who speak for a tenant of their own: kinds are everybody's, so they may add some, and change none."""
+    stored = {kind.name: kind.defaults for kind in await store.list_kinds()}
+    limits = await store.list_limits()
+    for kind in kinds:
+        same = (json.encode(kind.options), limits.get(f"kind/{kind.name}", Limit())) == (
+            stored.get(kind.name),
+            kind.limit,
+        )
+        if kind.name in stored and not same:
+            raise ForbiddenError(
+                f"kind {kind.name!r} is declared with other options or limits, and all tenants share it: "
+                "declare it with a key of the default tenant, or of all tenants"
+            )
 
 
 async def _put_kinds(store: Store, kinds: Sequence[DeclaredKind]) -> list[str]:

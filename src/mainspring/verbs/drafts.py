@@ -16,7 +16,7 @@ from mainspring.core.jsontext import check_object, compact, encode_object, read_
 from mainspring.core.options import JobOptions, merged
 from mainspring.core.options_json import read_options
 from mainspring.core.words import listed
-from mainspring.errors import InvalidError, MainspringError, NotFoundError
+from mainspring.errors import InvalidError, MainspringError
 from mainspring.store.contract import Store
 from mainspring.verbs import documents as d
 
@@ -71,7 +71,7 @@ class Drafts:
         defaults = self._stored.get(kind)
         if defaults is None:
             names = listed(sorted(self._stored), 20) or "none yet: run the application once"
-            raise NotFoundError(f"the store knows no kind {kind[:200]!r}; it knows {names}")
+            raise InvalidError("kind", f"the store knows no kind {kind[:200]!r}; it knows {names}")
         options = merged(_decode_defaults(defaults), for_tenant(read_options(document), tenant))
         place(kind, options, self._store.clock.now())  # says what no store could take, while it concerns one job only
         return options

@@ -5,7 +5,7 @@ Everything is asked for one tenant, or for all of them where `tenant` is None. W
 people configure, and what people do to jobs by hand, leaves an audit record; submits do not.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -51,7 +51,7 @@ class Jobs(Protocol):
 
     async def bulk(self, request: d.BulkRequest) -> d.BulkAnswer: ...
 
-    def events(self, job: str) -> AsyncIterator[d.JobEvent]:
+    def events(self, job: str) -> AsyncGenerator[d.JobEvent, None]:
         """Its state now, then what happens to it, until it has ended."""
 
 
@@ -165,7 +165,7 @@ class System(Protocol):
 
     def events(
         self, queue: str | None = None, after: str | None = None
-    ) -> AsyncIterator[tuple[str, d.JobEvent | None]]:
+    ) -> AsyncGenerator[tuple[str, d.JobEvent | None], None]:
         """Ended jobs with the id of each event, as they end. `after`: go on behind that event. None instead of an event says
         `reset`: what lies between is not known any more, list again. After a break an event may come twice."""
 

@@ -5,13 +5,15 @@ from collections.abc import AsyncGenerator
 from datetime import datetime
 
 from mainspring.access.audit import Actor
+from mainspring.core.job import DEFAULT_TENANT
 from mainspring.core.timer import Micros, from_micros, seconds, to_micros
 from mainspring.core.version import VERSION
 from mainspring.errors import InvalidError
 from mainspring.store.contract import Tally
+from mainspring.store.service import ALL_TENANTS
 from mainspring.verbs import documents as d
 from mainspring.verbs.declarations import read_declarations
-from mainspring.verbs.declaring import declare
+from mainspring.verbs.declaring import declare, refuse_changed
 from mainspring.verbs.engine import Engine
 from mainspring.verbs.events import parse_event_id
 from mainspring.verbs.history import periods_of
@@ -65,6 +67,8 @@ class LocalSystem:
 
     async def declare(self, said: d.Declarations) -> list[str]:
         kinds, queues, schedules = read_declarations(said, self._tenant)
+        if self._actor.caller is not None and self._actor.caller.tenant not in (ALL_TENANTS, DEFAULT_TENANT):
+            await refuse_changed(self._store, kinds)
         done = await declare(self._store, kinds, queues, schedules, self._tenant)
         if done.changed:
             target = f"{len(done.changed)} changed"

@@ -25,6 +25,7 @@ from mainspring.verbs.engine import Engine
 
 MAX_SHARED = 1000
 _TRIES = 10  # of a put that meets others: each of them is one version further
+_ADDRESSES = frozenset({"export", "import", "validate"})  # /v1/templates/…
 
 _decode = json.Decoder(d.TemplateDefinition).decode
 
@@ -114,7 +115,7 @@ class LocalTemplates:
         """All of them, or none: they are checked before the first is written, and written together."""
         encoded = {}
         for name, definition in wanted.items():
-            check_name(path or "name", name)
+            _check_own(path or "name", name)
             encoded[name] = _check(f"{path}.{name}." if path else "", definition)
         for _ in range(_TRIES):
             if await self._try_put(encoded):
@@ -164,6 +165,12 @@ class LocalTemplates:
 
     async def _note(self, action: str, name: str, before: object, after: object) -> None:
         await self._engine.audit.record(self._tenant, self._actor, action, name, before, after)
+
+
+def _check_own(field: str, name: str) -> None:
+    """A name that the API can address."""
+    if check_name(field, name) in _ADDRESSES:
+        raise InvalidError(field, f"{name!r} is a word of the API; use another name")
 
 
 def _check(path: str, definition: d.TemplateDefinition) -> bytes:

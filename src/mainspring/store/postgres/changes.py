@@ -14,7 +14,11 @@ from mainspring.store.rows import Row, row_of, wait_from
 
 async def lock_rows(tx: Tx, ids: Collection[bytes]) -> dict[bytes, Row]:
     """These jobs, in the order of their ids; nobody else changes them until this transaction ends."""
-    return {row[0]: row_of(row) for row in await tx.fetch("lock_rows", sorted(ids))} if ids else {}
+    rows = await tx.fetch("lock_rows", sorted(ids)) if ids else []
+    if not rows:
+        return {}
+    options = dict(await tx.fetch("read_options", [row[0] for row in rows]))
+    return {row[0]: row_of((*row, options[row[0]])) for row in rows}
 
 
 async def drop_waiting(tx: Tx, rows: Iterable[Row]) -> None:

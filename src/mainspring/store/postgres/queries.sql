@@ -140,9 +140,12 @@ from ended group by kind, state, from_at, bin order by from_at, kind collate "C"
 
 -- name: lock_rows
 -- What a change of jobs is decided by, and nobody else's change until ours is made.
-select j.id, j.state, j.attempt, j.failures, j.losses, j.cancelling, j.priority, j.band, j.lane, j.rank, j.due_at, j.tenant,
-  j.created_at, j.finished_at, (select options from mainspring.spec where job = j.id)
-from mainspring.job j where j.id = any($1::uuid[]) order by j.ctid for update
+select id, state, attempt, failures, losses, cancelling, priority, band, lane, rank, due_at, tenant, created_at, finished_at
+from mainspring.job where id = any($1::uuid[]) order by ctid for update
+
+-- name: read_options
+-- Of locked jobs. Not in the statement that locks them: who waited there would see options as they were before he waited.
+select job, options from mainspring.spec where job = any($1::uuid[])
 
 -- name: end_jobs
 update mainspring.job j set state = u.state, finished_at = $7, reason = u.reason, failures = u.failures, losses = u.losses
