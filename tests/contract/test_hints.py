@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from contract.scene import START, Heard, Scene
 from mainspring.core.timer import SECOND
 from mainspring.store.contract import Change, Hint, Stream
@@ -164,3 +166,17 @@ async def test_a_store_that_joins_while_others_work_is_heard_of_too(scene: Scene
     await second.close()
     await scene.submit_one()  # and one that left is no trouble
     await first.close()
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_a_store_that_is_closed_right_after_a_write_is_heard(scene: Scene, turns: int) -> None:
+    """As by a program that submits one job and ends. `turns` of the event loop: what it has begun to say, it says."""
+    told = asyncio.Event()
+    other = await scene.backend.open(scene.clock)
+    scene.store.subscribe(lambda hint: told.set())
+    await Scene(scene.backend, other, scene.clock).submit_one()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    await other.close()
+    async with asyncio.timeout(10):
+        await told.wait()

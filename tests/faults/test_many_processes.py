@@ -63,18 +63,18 @@ def test_a_cancel_reaches_the_process_that_runs_the_job(site: Site) -> None:
         until(lambda: job.status().state == "cancelled", "it is cancelled where it runs", SOON_S)
 
 
-@pytest.mark.parametrize("batch", [1, 20], ids=["singles", "batches"])
-def test_eight_writers_at_once(site: Site, batch: int) -> None:
+@pytest.mark.parametrize(("count", "batch"), [(200, 1), (1000, 20)], ids=["singles", "batches"])
+def test_eight_writers_at_once(site: Site, count: int, batch: int) -> None:
     """They also open a store that is not there yet, all at the same moment."""
     paths = [site.folder / f"{n}.acks" for n in range(8)]
-    writers = [site.start("child_submit", acks=str(path), count=200 * batch, batch=batch) for path in paths]
+    writers = [site.start("child_submit", acks=str(path), count=count, batch=batch) for path in paths]
     worker = site.worker()
     for writer in writers:
         writer.hear("done")
         assert writer.wait() == 0, writer.errors()
         assert "Busy" not in writer.errors()
     ids = _acknowledged(*paths)
-    assert len(set(ids)) == 8 * 200 * batch
+    assert len(set(ids)) == 8 * count
     site.drained()
     assert check_effects(site, ids).repeats == 0
     check_tables(site)

@@ -1,4 +1,7 @@
-"""A node and a worker in a process of its own, with whatever version of the code it finds. Ends when its stdin does."""
+"""A node and a worker in a process of its own, with whatever version of the code it finds. Ends when its stdin does.
+
+The arguments: the store, the log of effects, a name, and a lease, where it shall not be the real one.
+"""
 
 import asyncio
 import os
@@ -6,6 +9,7 @@ import sys
 
 from msgspec import json
 
+from faults import timing
 from mainspring.execute.registry import Kind, Registry
 from mainspring.execute.worker import Worker
 from mainspring.node import Node
@@ -34,5 +38,7 @@ async def main(settings: StoreSettings, log: str, name: str) -> None:
 
 
 if __name__ == "__main__":
-    given, log_, name_ = sys.argv[1:]
+    given, log_, name_, *leases = sys.argv[1:]
+    for lease in leases:
+        timing.shorten_lease(float(lease))
     asyncio.run(main(json.decode(given, type=StoreSettings), log_, name_))

@@ -80,13 +80,14 @@ class Site:
         return process.returncode, out.decode(), errors.decode()
 
     @asynccontextmanager
-    async def node(self, name: str, code: Path = TODAY) -> AsyncIterator[None]:
-        """A node and its worker, at work; at the end of the block it leaves in good order."""
+    async def node(self, name: str, code: Path = TODAY, *, lease_s: float | None = None) -> AsyncIterator[None]:
+        """A node and its worker, at work; at the end of the block it leaves in good order. `lease_s`: instead of the real one."""
         errors = self.folder / f"{name}.stderr"
         config = json.encode(self.settings).decode()
+        lease = () if lease_s is None else (str(lease_s),)
         with errors.open("wb") as said:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "upgrade.child_node", config, str(self.log), name),
+                *(sys.executable, "-m", "upgrade.child_node", config, str(self.log), name, *lease),
                 env=self._environ(code),
                 stdin=PIPE,
                 stdout=PIPE,

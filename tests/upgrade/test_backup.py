@@ -18,6 +18,7 @@ from mainspring.store.opening import StoreSettings
 from postgres.server import Server, find_binaries
 from upgrade.site import PATIENCE_S, Load, Site, until
 
+LEASE_S = 2.0
 SQLITE = {
     "VACUUM INTO": "source.execute('vacuum into ?', (sys.argv[2],))",
     ".backup": "source.backup(sqlite3.connect(sys.argv[2]))",
@@ -34,7 +35,7 @@ async def back_up(site: Site, store: Store, copy: Callable[[], Awaitable[None]])
     """What had been acknowledged when a backup began, in the middle of a load."""
     load = Load(store)
     await load.submit(50, delay=5)
-    async with site.node("before"), load:
+    async with site.node("before", lease_s=LEASE_S), load:
         await until(site.busy("before"), "the node works")
         acknowledged = dict(load.acknowledged)
         await copy()
@@ -46,7 +47,7 @@ async def go_on(site: Site, store: Store, jobs: dict[int, bytes]) -> None:
     told = asyncio.Event()
     store.subscribe(lambda hint: told.set())
     assert None not in await store.read_jobs(list(jobs.values()))
-    async with site.node("after"), asyncio.timeout(PATIENCE_S):
+    async with site.node("after", lease_s=LEASE_S), asyncio.timeout(PATIENCE_S):
         while None in (ended := await store.read_ended(list(jobs.values()))):
             await told.wait()
             told.clear()

@@ -21,6 +21,7 @@ from mainspring.store.hints import EVERYTHING, Hints, Listeners, shortened
 POLL_S = 1.0
 CHECK_S = 30.0  # so often a quiet connection is asked for the time: a sign of life, and the clock is set by it
 _GATHER_S = 0.004  # between two messages while there is much to say
+_LAST_WORD_S = 2.0  # so long a store that is closed tries to say what is left to say
 _RETRY_S = 1.0
 
 _log = get_logger("mainspring.store")
@@ -54,6 +55,7 @@ class Hub(Listeners):
         self._me = secrets.token_hex(4)
         self._unsent = Hints()
         self._has_unsent = asyncio.Event()
+        self._closing = False
         self._sender: asyncio.Task[None] | None = None
         self._listener: asyncio.Task[None] | None = None
 
@@ -67,14 +69,17 @@ class Hub(Listeners):
         await listening.wait()
 
     async def close(self) -> None:
-        """Says what is left to say."""
-        for task in (self._listener, self._sender):
-            if task is not None:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
-        if self._has_unsent.is_set():
-            await self._send_once()
+        """Says what is left to say, also what is being said: many a program submits a job and ends."""
+        if self._listener is not None:
+            self._listener.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._listener
+        if self._sender is not None:
+            self._closing = True
+            self._has_unsent.set()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_WORD_S):
+                    await self._sender
 
     def publish(self, hints: list[Hint]) -> None:
         """In the event loop, after a commit."""
@@ -89,16 +94,19 @@ class Hub(Listeners):
         return json.encode(Message(sender, [shortened(hint) for hint in hints])).decode()
 
     async def _send_on(self) -> None:
-        while True:
+        while not self._closing:
             await self._has_unsent.wait()
             await self._send_once()
             await asyncio.sleep(_GATHER_S)
+        await self._send_once()
 
     async def _send_once(self) -> None:
-        unsent, self._unsent = self._unsent, Hints()
+        unsent, self._unsent = self._unsent.hints(), Hints()
         self._has_unsent.clear()
+        if not unsent:
+            return
         try:
-            await self._send(self.channel, self.message(unsent.hints()))
+            await self._send(self.channel, self.message(unsent))
         except Exception as error:
             _log.warning("cannot wake other processes; they look by themselves", error=str(error))
 
