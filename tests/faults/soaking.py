@@ -13,6 +13,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from faults.harness import Child, Site, until
+from mainspring import App
 
 Start = Callable[[], Child]
 Tell = Callable[[str], None]
@@ -179,7 +180,15 @@ class Soak:
         return self.faults[-1]
 
 
+async def _pause_all(app: App) -> None:
+    for schedule in await app.schedules.list():
+        await app.schedules.pause(schedule.name)
+
+
 def drained(site: Site) -> None:
-    """Every job has ended, and nothing is live."""
+    """Nothing fires any more, every job has ended, and nothing is live: nobody changes the tables while they are checked."""
+    jobs = site.jobs()
+    with jobs.app.sync as app:
+        app.call(_pause_all(jobs.app))
     site.drained(180)
     until(lambda: site.value("select count(*) from live") == 0, "nothing is live")

@@ -81,7 +81,7 @@ async def _hand_in(place: Place, **request: object) -> None:
 
 
 async def test_what_cannot_be_submitted(place: Place) -> None:
-    with pytest.raises(NotFoundError, match="'sned'; it knows count, send"):
+    with pytest.raises(InvalidError, match="'sned'; it knows count, send"):
         await _hand_in(place, kind="sned")
     with pytest.raises(InvalidError) as caught:
         await _hand_in(place, kind="send", options={"priority": 11})

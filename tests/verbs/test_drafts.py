@@ -7,7 +7,7 @@ from msgspec import Raw, json
 
 from mainspring.core.job import Limit
 from mainspring.core.options import parse_options
-from mainspring.errors import InvalidError, MainspringError, NotFoundError
+from mainspring.errors import InvalidError, MainspringError
 from mainspring.submit import group
 from mainspring.verbs import documents as d
 from mainspring.verbs.declaring import DeclaredKind, synchronise
@@ -38,7 +38,7 @@ async def test_jobs_with_the_same_options_share_them_and_so_a_batch(on_sqlite: S
 
 
 BAD: dict[str, tuple[d.RawSubmit, type[MainspringError], str]] = {
-    "unknown kind": (raw("sned"), NotFoundError, "it knows send, work"),
+    "unknown kind": (raw("sned"), InvalidError, "it knows send, work"),
     "a name twice": (raw(arguments='{"a":1,"a":2}'), InvalidError, "arguments: the name 'a'"),
     "no object": (raw(arguments="[1]"), InvalidError, "arguments: expected a JSON object"),
     "unknown option": (raw(options='{"colour":1}'), InvalidError, "colour: is no option"),
