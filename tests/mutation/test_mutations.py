@@ -293,8 +293,8 @@ POSTGRES = {
         (
             (
                 PG,
-                "from mainspring.job j where j.id = any($1::uuid[]) order by j.ctid for update\n",
-                "from mainspring.job j where j.id = any($1::uuid[])\n",
+                "from mainspring.job where id = any($1::uuid[]) order by ctid for update\n",
+                "from mainspring.job where id = any($1::uuid[])\n",
             ),
         ),
         "tests/contract/test_storm.py"
