@@ -105,12 +105,13 @@ async def test_waiting_for_one_that_does_not_end(site: Site) -> None:
 
 
 async def test_waiting_for_the_first_of_many(site: Site) -> None:
-    slow = await site.submit(delay="1h")
-    waiting = asyncio.create_task(site.ask("POST", "/v1/jobs/wait", {"ids": [slow, UNKNOWN], "timeout_s": 20}))
+    slow, later = await site.submit(delay="1h"), await site.submit(delay="1h")
+    waiting = asyncio.create_task(site.ask("POST", "/v1/jobs/wait", {"ids": [slow, later], "timeout_s": 20}))
     await site.ask("POST", f"/v1/jobs/{slow}/cancel")
     answer = (await waiting).document
-    print(answer)
     assert [(end["id"], end["state"]) for end in answer["ended"]] == [(slow, "cancelled")]
+    at_once = await site.ask("POST", "/v1/jobs/wait", {"ids": [later, UNKNOWN], "timeout_s": 20})
+    assert at_once.document == {"ended": [], "unknown": [UNKNOWN]}
     none = await site.ask("POST", "/v1/jobs/wait", {"ids": [await site.submit(delay="1h")], "timeout_s": 0})
     assert none.document == {"ended": [], "unknown": []}
 

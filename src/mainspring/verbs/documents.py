@@ -160,7 +160,8 @@ class EndDocument(Answer, frozen=True, kw_only=True):
 
 
 class WaitRequest(Request, frozen=True, kw_only=True):
-    """Answered when at least one of these jobs has ended, with all that have; with none after `timeout_s`."""
+    """Answered when at least one of these jobs has ended, with all that have; at once where some are no jobs, with those; with
+    none after `timeout_s`."""
 
     ids: list[str]
     timeout_s: float = 30.0
