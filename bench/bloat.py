@@ -3,11 +3,13 @@
 1. snapshot: the rate of continuous load with and without an old REPEATABLE READ snapshot held open, behind which nothing
    dead can be removed (target: at least 70 %).
 2. steady: continuous load for some minutes; dead rows and sizes of the tables show whether vacuum keeps up.
-3. takeover: a node is killed; how long its jobs take to start again elsewhere (target: p99 at most 12 s).
+3. retention: continuous load while what ended 20 s ago is dropped; how many jobs are overdue, and what it costs.
+4. takeover: a node is killed; how long its jobs take to start again elsewhere (target: p99 at most 12 s).
 """
 
 import argparse
 import json
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -21,15 +23,20 @@ from bench.continuous import Continuous, continuous
 from bench.measure import percentile
 from bench.takeover import takeovers
 
-PARTS = ("snapshot", "steady", "takeover")
+PARTS = ("snapshot", "steady", "retention", "takeover")
 _NARROW = ("ready", "live", "timer")  # as large as what waits and runs, so they must stop growing
 _TABLES = (*_NARROW, "job")
 _TELL_EVERY_S = 10.0
 _STEADY_EVERY_S = 30.0
+_KEEP_S = 20
 _MB = 1_048_576
 _SIZES = """
     SELECT relname, n_dead_tup, pg_total_relation_size(relid), autovacuum_count
     FROM pg_stat_user_tables WHERE relname = ANY(%s)
+"""
+_OVERDUE = """
+    SELECT count(*), count(*) FILTER (WHERE finished_at < extract(epoch FROM clock_timestamp() - %s * interval '1 s') * 1e6)
+    FROM mainspring.finished
 """
 
 
@@ -81,6 +88,26 @@ class Bloat:
         self.say(f"{at:6.0f} s {rate:8,.0f}/s  backlog {load.submitted - load.ended:,}  {' | '.join(shown)}")
         return {"at_s": at, "per_s": rate, "tables": found}
 
+    def retention(self) -> dict[str, Any]:
+        """Continuous load with a short retention; a line each ten seconds of what is kept and what should be gone."""
+        lines: list[dict[str, Any]] = []
+        with (
+            _retention(_KEEP_S),
+            continuous(self._workdir) as load,
+            psycopg.connect(load.peer.url, autocommit=True) as connection,
+        ):
+            self.say(f"full speed for {self._options.seconds:g} s; what ended {_KEEP_S} s ago is dropped")
+
+            def tell(at: float, rate: float) -> None:
+                ((kept, overdue),) = connection.execute(_OVERDUE, [_KEEP_S])
+                self.say(f"{at:6.0f} s {rate:8,.0f}/s  ended jobs kept {kept:,}, of them overdue {overdue:,}")
+                lines.append({"at_s": at, "per_s": rate, "kept": kept, "overdue": overdue})
+
+            rate = load.run(self._options.seconds, _TELL_EVERY_S, tell)
+        worst = max(line["overdue"] / line["per_s"] for line in lines)
+        self.say(f"{rate:,.0f}/s; at worst {worst:.1f} s behind")
+        return {"rate": rate, "worst_s": worst, "lines": lines}
+
     def takeover(self) -> dict[str, Any]:
         """Nodes killed at random moments."""
         waits = takeovers(self._options.kills, self._options.seed, self._workdir, self.say)
@@ -92,6 +119,16 @@ class Bloat:
 def _narrow_mb(line: dict[str, Any]) -> float:
     size: int = sum(line["tables"][name][1] for name in _NARROW)
     return size / _MB
+
+
+@contextmanager
+def _retention(keep_s: float) -> Iterator[None]:
+    """For the processes started meanwhile."""
+    os.environ["MAINSPRING_RETENTION"] = f"{keep_s}s"
+    try:
+        yield
+    finally:
+        del os.environ["MAINSPRING_RETENTION"]
 
 
 @contextmanager
@@ -109,7 +146,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.bloat", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="the JSON file to write")
     parser.add_argument("--only", choices=PARTS, help="one part (default: all)")
-    parser.add_argument("--seconds", type=float, default=60, help="of each load of the snapshot part (default: 60)")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=60,
+        help="of each load of snapshot and retention (default: 60)",
+    )
     parser.add_argument("--minutes", type=float, default=10, help="of the steady load (default: 10)")
     parser.add_argument("--kills", type=int, default=5, help="of nodes, in the takeover part (default: 5)")
     parser.add_argument("--seed", type=int, default=1, help="of the moments of the kills (default: 1)")

@@ -19,7 +19,7 @@ from mainspring.runtime.gauges import Gauges
 from mainspring.store.contract import Hint
 from mainspring.sweep.ownership import LEASE_S, Heartbeat
 from mainspring.sweep.pruner import LOOK_S as PRUNE_LOOK_S
-from mainspring.sweep.pruner import PAUSE_S, Pruner
+from mainspring.sweep.pruner import SOON_S, Pruner
 from mainspring.sweep.sweeper import LOOK_S, Sweeper
 from mainspring.sweep.ticker import Definition, Ticker
 from mainspring.verbs.declaring import first_time
@@ -286,7 +286,7 @@ async def test_the_pruner_keeps_each_state_for_its_time(floor: Floor) -> None:
     cancelled = await floor.submit_one()
     await floor.store.cancel_jobs([cancelled])
     floor.clock.advance(100)
-    assert await part.run_once() == PRUNE_LOOK_S
+    await part.run_once()
     assert floor.count("job") == 3
     floor.clock.advance(1)
     await part.run_once()
@@ -297,15 +297,24 @@ async def test_the_pruner_keeps_each_state_for_its_time(floor: Floor) -> None:
     assert gauges.pruned == 3
 
 
-async def test_a_large_backlog_is_pruned_in_small_batches_with_pauses(
+async def test_a_large_backlog_is_pruned_in_growing_batches_without_a_rest(
     floor: Floor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mainspring.sweep.pruner.BATCH", 2)
+    monkeypatch.setattr("mainspring.sweep.pruner.LEAST", 1)
+    monkeypatch.setattr("mainspring.sweep.pruner.MOST", 4)
     part = Pruner(floor.store, floor.clock, Gauges(), keep_s=1, keep_failed_s=1)
-    await floor.store.cancel_jobs(await floor.submit(5))
+    await floor.store.cancel_jobs(await floor.submit(13))
     floor.clock.advance(10)
-    assert [await part.run_once() for _ in range(3)] == [PAUSE_S, PAUSE_S, PRUNE_LOOK_S]
-    assert floor.count("job") == 0
+    left = []
+    for rest_s in (0, 0, 0, 0, SOON_S, SOON_S):
+        assert await part.run_once() == rest_s
+        left.append(floor.count("job"))
+    assert left == [12, 10, 6, 2, 0, 0]
+
+
+async def test_the_pruner_looks_often_where_little_is_kept(floor: Floor) -> None:
+    assert await Pruner(floor.store, floor.clock, Gauges(), keep_s=20, keep_failed_s=1000).run_once() == 2
+    assert await Pruner(floor.store, floor.clock, Gauges(), keep_s=1e6, keep_failed_s=1e6).run_once() == PRUNE_LOOK_S
 
 
 # --- ownership

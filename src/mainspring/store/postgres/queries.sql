@@ -254,17 +254,22 @@ select min(at) from (
   select (select min(due_at) from mainspring.timer where partition = p.number) as at from unnest($1::int2[]) p (number)
   union all select (select min(start_by) from mainspring.expiry where partition = p.number) from unnest($1::int2[]) p (number)) t
 
--- name: prunable_jobs
-select f.job from mainspring.finished f
-where f.tenant = $1 and f.state = $2 and f.finished_at < $3 and (
-  (select 1 from mainspring.claim c where c.job = f.job limit 1) is null
-  or (select created_at from mainspring.job j where j.id = f.job) < $4)
-order by f.finished_at limit $5
-
--- name: lock_prunable
--- What somebody else prunes or replays is not waited for.
-select tenant, state, finished_at, id from mainspring.job
-where id = any($1::uuid[]) and state in ('completed', 'failed', 'cancelled') order by ctid for update skip locked
+-- name: take_prunable
+-- The oldest of one tenant and state, out of the list of ended jobs. What somebody else prunes or replays is not waited for.
+with due as materialized (
+  select f.job, f.finished_at from mainspring.finished f
+  where f.tenant = $1 and f.state = $2 and f.finished_at < $3 and (
+    (select 1 from mainspring.claim c where c.job = f.job limit 1) is null
+    or (select created_at from mainspring.job j where j.id = f.job) < $4)
+  order by f.finished_at limit $5),
+held as materialized (
+  select j.id, j.finished_at from due join mainspring.job j on j.id = due.job
+  where j.state = $2 and j.finished_at = due.finished_at for update of j skip locked),
+listed as (
+  delete from mainspring.finished f where f.tenant = $1 and f.state = $2
+    and f.finished_at between (select min(finished_at) from held) and (select max(finished_at) from held)
+    and f.job = any(array(select id from held)))
+select id from held
 
 -- name: prune_jobs
 with s as (delete from mainspring.spec where job = any($1::uuid[]) returning job, options),

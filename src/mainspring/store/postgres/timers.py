@@ -40,18 +40,19 @@ async def prune_jobs(tx: Tx, ended_before: dict[str, Micros], limit: int) -> int
         for state, before in ended_before.items():
             if pruned < limit:
                 pruned += await _prune(tx, tenant, state, before, limit - pruned)
-    await tx.fetch("prune_missed", min(ended_before.values()))
-    for name in ("forget_limits", "forget_sessions", "forget_nodes", "forget_marks"):
-        await tx.fetch(name, tx.now - HOUR)
+    if pruned < limit:
+        await _forget(tx, ended_before)
     return pruned
 
 
+async def _forget(tx: Tx, ended_before: dict[str, Micros]) -> None:
+    await tx.fetch("prune_missed", min(ended_before.values()))
+    for name in ("forget_limits", "forget_sessions", "forget_nodes", "forget_marks"):
+        await tx.fetch(name, tx.now - HOUR)
+
+
 async def _prune(tx: Tx, tenant: str, state: str, before: Micros, limit: int) -> int:
-    ids = [row[0] for row in await tx.fetch("prunable_jobs", tenant, state, before, tx.now - CLAIM_LIFE, limit)]
-    if not ids:
-        return 0
-    rows = await tx.fetch("lock_prunable", ids)
-    tenants, states, times, ids = ([row[column] for row in rows] for column in range(4))
-    await tx.fetch("delete_finished", tenants, states, times, ids)
-    await tx.fetch("prune_jobs", ids, tx.partitions)
-    return len(rows)
+    ids = [row[0] for row in await tx.fetch("take_prunable", tenant, state, before, tx.now - CLAIM_LIFE, limit)]
+    if ids:
+        await tx.fetch("prune_jobs", ids, tx.partitions)
+    return len(ids)

@@ -55,12 +55,17 @@ def prune_jobs(tx: Tx, ended_before: dict[str, Micros], limit: int) -> int:
         for state, before in ended_before.items():
             if pruned < limit:
                 pruned += _prune(tx, tenant, state, before, limit - pruned)
+    if pruned < limit:
+        _forget(tx, ended_before)
+    return pruned
+
+
+def _forget(tx: Tx, ended_before: dict[str, Micros]) -> None:
     tx.execute(Q["prune_missed"], (min(ended_before.values()),))
     tx.execute(Q["forget_progress"])
     tx.execute(Q["forget_limits"], (tx.now - HOUR,))
     tx.execute(Q["forget_sessions"], (tx.now - HOUR,))
     tx.execute(Q["forget_nodes"], (tx.now - HOUR,))
-    return pruned
 
 
 def _prune(tx: Tx, tenant: str, state: str, before: Micros, limit: int) -> int:
