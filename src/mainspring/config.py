@@ -6,6 +6,7 @@ join_token       MAINSPRING_JOIN_TOKEN      none    workers at a server, instead
 ca_file          MAINSPRING_CA_FILE         the system's    servers with https: certificates to trust
 schema           MAINSPRING_SCHEMA          mainspring   PostgreSQL: the schema that holds our tables
 listen_url       MAINSPRING_LISTEN_URL      none    PostgreSQL behind a pooler: a direct connection for wake-ups
+objects          MAINSPRING_OBJECTS         beside the SQLite file, else ./mainspring-objects: a folder or s3://bucket/prefix
 slots            MAINSPRING_SLOTS           100     jobs that one worker runs at once
 grace            MAINSPRING_GRACE           30s     for running jobs when the process is asked to stop
 retention        MAINSPRING_RETENTION       7d      how long completed and cancelled jobs are kept
@@ -73,6 +74,7 @@ def app_settings(
     *,
     schema: str | None = None,
     listen_url: str | None = None,
+    objects: str | None = None,
     key: str | None = None,
     ca_file: str | None = None,
     environ: Mapping[str, str] = os.environ,
@@ -81,8 +83,9 @@ def app_settings(
     url = store if store is not None else environ.get("MAINSPRING_STORE")
     if not is_server(url):
         _refuse_given("has no effect on a store: leave it out, or name a server", key=key, ca_file=ca_file)
-        return store_settings(store, schema=schema, listen_url=listen_url, environ=environ)
-    _refuse_given("has no effect on a server: leave it out, or name a store", schema=schema, listen_url=listen_url)
+        return store_settings(store, schema=schema, listen_url=listen_url, objects=objects, environ=environ)
+    problem = "has no effect on a server: leave it out, or name a store"
+    _refuse_given(problem, schema=schema, listen_url=listen_url, objects=objects)
     return server_settings(url, key=key, ca_file=ca_file, environ=environ)
 
 
@@ -105,16 +108,18 @@ def store_settings(
     *,
     schema: str | None = None,
     listen_url: str | None = None,
+    objects: str | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> StoreSettings:
     """Which store, and how to reach it. What would have no effect is refused: somebody meant something by it."""
     url = parse_url("store", store if store is not None else environ.get("MAINSPRING_STORE", DEFAULT_STORE))
+    kept = objects if objects is not None else environ.get("MAINSPRING_OBJECTS")
     if not is_postgres(url):
         _refuse_without_postgres(schema, listen_url, environ)
-        return StoreSettings(url)
+        return StoreSettings(url, objects=kept)
     direct = listen_url if listen_url is not None else environ.get("MAINSPRING_LISTEN_URL")
     name = schema if schema is not None else environ.get("MAINSPRING_SCHEMA", DEFAULT_SCHEMA)
-    return StoreSettings(url, _schema(name), None if direct is None else _listen_url(direct))
+    return StoreSettings(url, _schema(name), None if direct is None else _listen_url(direct), kept)
 
 
 def _refuse_without_postgres(schema: str | None, listen_url: str | None, environ: Mapping[str, str]) -> None:

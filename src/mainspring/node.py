@@ -16,6 +16,7 @@ from mainspring.dispatch.canceller import Canceller
 from mainspring.dispatch.desk import Desk
 from mainspring.dispatch.dispatcher import Dispatcher
 from mainspring.errors import StoreError, StoreUnavailableError
+from mainspring.objects.place import ObjectPlace
 from mainspring.runtime.gauges import Gauges
 from mainspring.runtime.log import get_logger
 from mainspring.runtime.service import Service
@@ -39,6 +40,7 @@ class Node:
     def __init__(
         self,
         store: Store,
+        objects: ObjectPlace,
         *,
         keep_s: float,
         keep_failed_s: float,
@@ -63,7 +65,7 @@ class Node:
         self.sweeper = Sweeper(store, clock, gauges)
         self.ticker = Ticker(store, clock, gauges)
         self.pruner = Pruner(store, clock, gauges, keep_s, keep_failed_s)
-        self.desk = Desk(store, Settler(store, clock, gauges).settle, self._wake_dispatcher)
+        self.desk = Desk(store, objects, Settler(store, clock, gauges).settle, self._wake_dispatcher)
         self.dispatcher = Dispatcher(store, clock, store.partitions, gauges, self.desk.deliver, self.desk.return_unseen)
         self.desk.dispatcher = self.dispatcher
         self.rescuer = Rescuer(store, gauges, self.desk.end_silent)

@@ -37,6 +37,7 @@ class Assignment(Struct, frozen=True, gc=False):
     options: Options
     failures: int = 0
     lane: int = 0
+    secrets: dict[str, str] = {}  # by the names that its option `secrets` gives them
 
 
 class PullReply(Struct, frozen=True):
@@ -66,6 +67,26 @@ class Failure(Struct, frozen=True):
     traceback: str = ""
 
 
+class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an attempt used, as far as that can be known where it ran. None: it cannot."""
+
+    cpu_s: float = 0.0
+    peak_mb: float | None = None
+    read_bytes: int | None = None
+    written_bytes: int | None = None
+    received_bytes: int | None = None
+    sent_bytes: int | None = None
+
+
+class Stored(Struct, frozen=True):
+    """A file of an attempt among the objects. The one named "result" is the result, as JSON."""
+
+    name: str
+    size: int
+    sha256: str  # hexadecimal
+    media: str = "application/octet-stream"
+
+
 class Outcome(Struct, frozen=True, gc=False):
     """How one attempt ended."""
 
@@ -78,6 +99,8 @@ class Outcome(Struct, frozen=True, gc=False):
     retry_after_s: float | None = None  # failed: wait this long instead of the backoff
     until: Micros | None = None  # snoozed
     reason: str | None = None  # cancelled
+    usage: Usage | None = None
+    outputs: tuple[Stored, ...] = ()  # completed
 
 
 class Progress(Struct, frozen=True):

@@ -9,6 +9,7 @@ from access.scene import ROOT, Watched
 from contract.backends import BACKENDS, Fresh
 from contract.scene import START
 from mainspring.core.options import JobOptions
+from mainspring.objects.place import ObjectPlace
 from mainspring.runtime.clock import ManualClock
 from mainspring.store.contract import KindRecord, Store
 from mainspring.verbs.engine import Engine
@@ -43,7 +44,7 @@ def watched(store: Store) -> Watched:
 async def engine(store: Store) -> AsyncIterator[Engine]:
     """Over a store in which an application has declared the kind `send`."""
     await store.put_kinds([KindRecord("send", json.encode(JobOptions(queue="mail")))], {})
-    made = Engine(store)
+    made = Engine(store, ObjectPlace("memory:///"))
     yield made
     made.close()
 

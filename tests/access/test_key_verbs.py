@@ -11,6 +11,7 @@ from mainspring.access.audit import Actor
 from mainspring.access.keys import Keyring
 from mainspring.access.roles import Role
 from mainspring.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError, UnknownKeyError
+from mainspring.objects.place import ObjectPlace
 from mainspring.runtime.clock import ManualClock
 from mainspring.verbs import documents as d
 from mainspring.verbs.engine import Engine
@@ -178,7 +179,7 @@ async def test_the_first_start_makes_one_key_whoever_starts_with_it(fresh: Fresh
         caller = await Keyring(stores[0]).identify(text)
         assert (caller.role, caller.everywhere) == (Role.ADMIN, True)
         assert await first_key(stores[1]) is None
-        (note,) = await Engine(stores[0]).verbs(None, Actor("x", "y")).audit.list()
+        (note,) = await Engine(stores[0], ObjectPlace("memory:///")).verbs(None, Actor("x", "y")).audit.list()
         assert (note.action, note.target) == ("create_key", caller.key)
         for store in stores:
             await store.close()

@@ -23,6 +23,7 @@ from mainspring.errors import StoreError
 from mainspring.execute.registry import Kind, Registry
 from mainspring.execute.worker import Worker
 from mainspring.node import Node
+from mainspring.objects.place import ObjectPlace
 from mainspring.runtime.clock import SystemClock
 from mainspring.store.contract import JobFilter, LimitUse, Pick, QueueRecord, Settlement
 from mainspring.submit import Submitter, group
@@ -268,7 +269,8 @@ async def test_two_nodes_over_two_databases_run_every_job_once_and_keep_the_limi
     await stores[0].put_queue(QueueRecord("default", "narrow", False, Limit(concurrency=3)))
     registry = Registry()
     registry.add(Kind("work", bench.work))
-    nodes = [Node(store, keep_s=3600, keep_failed_s=3600, name=f"node {n}") for n, store in enumerate(stores)]
+    objects = ObjectPlace("memory:///")
+    nodes = [Node(store, objects, keep_s=3600, keep_failed_s=3600, name=f"node {n}") for n, store in enumerate(stores)]
     workers = [Worker(registry, node.desk, slots=10, name=node.name) for node in nodes]
     for node in nodes:
         await node.start()

@@ -32,7 +32,7 @@ async def main(config: Config) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
     await open_patiently(app)
     await synchronise(app.store, *app.declared)
-    node = Node(app.store, keep_s=_DAY_S, keep_failed_s=_DAY_S, leave=told.set)
+    node = Node(app.store, app.engine.objects, keep_s=_DAY_S, keep_failed_s=_DAY_S, leave=told.set)
     await node.start()
     say("ready")
     await told.wait()

@@ -16,6 +16,7 @@ from mainspring.client.transport import Transport
 from mainspring.client.verbs import Remote
 from mainspring.core.options import JobOptions
 from mainspring.core.partition import format_id, parse_id
+from mainspring.objects.place import ObjectPlace
 from mainspring.store.contract import KindRecord, Store
 from mainspring.verbs.engine import Engine
 from mainspring.verbs.faces import Verbs
@@ -81,7 +82,7 @@ async def opened(fresh: Fresh, name: str) -> AsyncIterator[Place]:
 
 @asynccontextmanager
 async def _over(scene: Scene, store: Store) -> AsyncIterator[Place]:
-    engine = Engine(store)
+    engine = Engine(store, ObjectPlace("memory:///"))
     yield Place(scene, engine)
     engine.close()
 

@@ -17,6 +17,7 @@ from mainspring import App
 from mainspring.app.serving import Serving
 from mainspring.config import ServeSettings
 from mainspring.node import Node
+from mainspring.objects.place import ObjectPlace
 from mainspring.runtime.loop import new_event_loop
 from mainspring.store.contract import Store
 from mainspring.store.sqlite import SqliteStore
@@ -29,8 +30,9 @@ R = TypeVar("R")
 @asynccontextmanager
 async def api_over(store: Store, *, keys: bool = True) -> AsyncIterator[tuple[Engine, Serving]]:
     """The API over a store, and no node at work: nothing fires there, nothing runs, and the clock may stand still."""
-    node = Node(store, keep_s=1e6, keep_failed_s=1e6)  # not started: its desk is all that a server needs of it
-    engine = Engine(store, desk=node.desk)
+    objects = ObjectPlace("memory:///")
+    node = Node(store, objects, keep_s=1e6, keep_failed_s=1e6)  # not started: its desk is all that a server needs of it
+    engine = Engine(store, objects, desk=node.desk)
     serving = Serving(ServeSettings(port=0, keys=keys))
     await serving.start(engine, node)
     try:

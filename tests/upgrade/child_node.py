@@ -25,7 +25,7 @@ async def main(settings: StoreSettings, log: str, name: str) -> None:
     registry = Registry()
     registry.add(Kind("work", work))
     store = await open_store(settings)
-    node = Node(store, keep_s=3600, keep_failed_s=3600, name=name)
+    node = Node(store, *_objects(), keep_s=3600, keep_failed_s=3600, name=name)
     worker = Worker(registry, node.desk, slots=20, name=name)
     await node.start()
     running = asyncio.create_task(worker.run())
@@ -35,6 +35,15 @@ async def main(settings: StoreSettings, log: str, name: str) -> None:
     await running
     await node.stop()
     await store.close()
+
+
+def _objects() -> list[object]:
+    """Older code has none."""
+    try:
+        from mainspring.objects.place import ObjectPlace
+    except ImportError:
+        return []
+    return [ObjectPlace("memory:///")]
 
 
 if __name__ == "__main__":

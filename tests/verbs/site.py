@@ -14,6 +14,7 @@ from mainspring.client.verbs import Remote
 from mainspring.core.job import Limit
 from mainspring.core.options import parse_options
 from mainspring.core.partition import format_id
+from mainspring.objects.place import ObjectPlace
 from mainspring.store.contract import Store
 from mainspring.store.service import ALL_TENANTS
 from mainspring.verbs import documents as d
@@ -32,7 +33,7 @@ class Site(Scene):
 
     def __init__(self, backend: Backend, store: Store, clock: JumpingClock) -> None:
         super().__init__(backend, store, clock)
-        self.engine = Engine(store)
+        self.engine = Engine(store, ObjectPlace("memory:///"))
 
     async def start(self) -> None:
         send = DeclaredKind("send", parse_options(queue="mail", retries=2, tags=["post"]), Limit())

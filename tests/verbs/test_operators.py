@@ -11,6 +11,7 @@ from mainspring.access.roles import Role
 from mainspring.core.job import Limit, Resources
 from mainspring.core.partition import format_id, parse_id
 from mainspring.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
+from mainspring.objects.place import ObjectPlace
 from mainspring.store.contract import QueueRecord
 from mainspring.verbs.engine import Engine
 from mainspring.wire import WorkerInfo
@@ -126,7 +127,7 @@ async def test_workers_are_asked_at_their_desk(on_sqlite: Site) -> None:
     with pytest.raises(ConflictError, match="--server"):
         await on_sqlite.verbs().workers.drain(format_id(here))
     desk = Desk([here])
-    engine = Engine(on_sqlite.store, desk=desk)
+    engine = Engine(on_sqlite.store, ObjectPlace("memory:///"), desk=desk)
     workers = engine.verbs("default", ALICE).workers
     await workers.drain(format_id(here))
     await workers.remove(format_id(here))
@@ -145,7 +146,7 @@ async def test_i16_a_tenants_operator_ends_only_that_tenants_workers(on_sqlite: 
     await on_sqlite.store.insert_session(shared, node, "shared", INFO)
     await on_sqlite.store.insert_session(theirs, node, "theirs", INFO, "other")
     desk = Desk([shared, theirs])
-    engine = Engine(on_sqlite.store, desk=desk)
+    engine = Engine(on_sqlite.store, ObjectPlace("memory:///"), desk=desk)
     caller = Caller(key="k", name="op", role=Role.OPERATOR, tenant="default", requests_per_s=None)
     workers = engine.verbs("default", Actor("op", "test", caller)).workers
     with pytest.raises(ForbiddenError, match="serves all tenants"):

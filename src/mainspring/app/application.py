@@ -43,6 +43,7 @@ from mainspring.errors import InvalidError, NotRunningError, StoreError
 from mainspring.execute.context import Context
 from mainspring.execute.hooks import Hooks
 from mainspring.execute.registry import Kind, Registry
+from mainspring.objects.place import ObjectPlace
 from mainspring.runtime.clock import Clock
 from mainspring.store.contract import QueueRecord, Store, Transaction
 from mainspring.store.opening import StoreSettings, open_store
@@ -96,11 +97,14 @@ class App:
         *,
         schema: str | None = None,
         listen_url: str | None = None,
+        objects: str | None = None,
         key: str | None = None,
         ca_file: str | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self.settings = app_settings(store, schema=schema, listen_url=listen_url, key=key, ca_file=ca_file)
+        self.settings = app_settings(
+            store, schema=schema, listen_url=listen_url, objects=objects, key=key, ca_file=ca_file
+        )
         if clock is not None and isinstance(self.settings, ServerSettings):
             raise InvalidError("clock", "has no effect on a server, whose store has its own: leave it out")
         self.registry = Registry()
@@ -236,7 +240,7 @@ class App:
         if isinstance(self.settings, ServerSettings):
             self._remote = Remote(self.settings.open())
         else:
-            self._engine = Engine(await open_store(self.settings, self.clock))
+            self._engine = Engine(await open_store(self.settings, self.clock), ObjectPlace(self.settings.objects_place))
 
     async def _close(self) -> None:
         engine, self._engine = self._engine, None

@@ -12,7 +12,7 @@ from mainspring.config import RunSettings
 from mainspring.core.job import Resources
 from mainspring.core.retry import Backoff
 from mainspring.errors import InvalidError
-from mainspring.execute.session import persist
+from mainspring.execute.patience import persist
 from mainspring.execute.worker import Worker
 from mainspring.runtime.log import get_logger
 from mainspring.runtime.loop import tune_interpreter

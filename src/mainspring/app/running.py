@@ -55,6 +55,7 @@ class Running:
         self._serving = serving
         self.node = Node(
             app.store,
+            app.engine.objects,
             keep_s=settings.keep_s,
             keep_failed_s=settings.keep_failed_s,
             leave=self.stop,

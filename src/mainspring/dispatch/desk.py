@@ -8,15 +8,17 @@ import asyncio
 import secrets
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Protocol
 
 from mainspring.core.lifecycle import Reason
+from mainspring.core.objects import Found
 from mainspring.dispatch.dispatcher import Dispatcher
 from mainspring.dispatch.matcher import Seat
 from mainspring.dispatch.place import Cancel, Place
 from mainspring.errors import MainspringError, SessionEndedError, StoreUnavailableError
+from mainspring.objects.place import Data, ObjectPlace
 from mainspring.runtime.log import get_logger
 from mainspring.store.contract import Attempts, LiveJob, Sessions
 from mainspring.wire import Assignment, Outcome, OutcomeType, PullReply, Report, ReportReply, WorkerInfo
@@ -40,8 +42,9 @@ class Desk:
 
     node: bytes  # set by the node when it has joined
 
-    def __init__(self, store: DeskStore, settle: Settle, wake: Callable[[], None]) -> None:
+    def __init__(self, store: DeskStore, objects: ObjectPlace, settle: Settle, wake: Callable[[], None]) -> None:
         self._store = store
+        self._objects = objects
         self._settle = settle
         self._wake = wake
         self._places: dict[bytes, Place] = {}
@@ -154,6 +157,24 @@ class Desk:
             place.accept(outcome for outcome in fresh if outcome.job not in rejected)
             self._end_live(place, fresh)
             return rejected
+
+    async def put_object(self, session: bytes, job: bytes, attempt: int, name: str, data: Data) -> None:
+        self._check_live(session, job, attempt)
+        await self._objects.put(job, name, data)
+
+    async def get_object(self, session: bytes, job: bytes, attempt: int, name: str) -> AsyncIterator[bytes]:
+        self._check_live(session, job, attempt)
+        async for piece in self._objects.get(job, name):
+            yield piece
+
+    async def find_objects(self, session: bytes, job: bytes, attempt: int, prefix: str) -> list[Found]:
+        self._check_live(session, job, attempt)
+        return await self._objects.find(job, prefix)
+
+    def _check_live(self, session: bytes, job: bytes, attempt: int) -> None:
+        """A worker reaches the objects of what it runs, and no others."""
+        if not self._place(session).holds(job, attempt):
+            raise SessionEndedError("this attempt is no longer with this session")
 
     async def end(self, session: bytes) -> None:
         """The worker leaves, and hands back what it has not reported."""

@@ -18,6 +18,7 @@ from mainspring.execute.attempt import Attempt, Stop, stopped
 from mainspring.execute.hooks import Hooks
 from mainspring.execute.pools.processes import Processes
 from mainspring.execute.pools.threads import Threads
+from mainspring.execute.reach import Reach
 from mainspring.execute.registry import Kind, Pool, Registry
 from mainspring.execute.steps import Now, call, conclude_error, conclude_value, prepare, refused
 from mainspring.wire import Assignment, Outcome, OutcomeType, Progress
@@ -29,7 +30,15 @@ class Runner:
     """The attempts of one worker. `freed` is set when a function ends, `ended` when there is an outcome or a first progress."""
 
     def __init__(
-        self, registry: Registry, hooks: Hooks, *, threads: int, processes: int, stop_grace_s: float, now: Now
+        self,
+        registry: Registry,
+        hooks: Hooks,
+        reach: Reach,
+        *,
+        threads: int,
+        processes: int,
+        stop_grace_s: float,
+        now: Now,
     ) -> None:
         self.live: dict[bytes, Attempt] = {}
         self.outcomes: list[Outcome] = []
@@ -40,6 +49,7 @@ class Runner:
         self.ended = asyncio.Event()
         self._kind = registry.get
         self._hooks = hooks
+        self._reach = reach
         self._follow = bool(hooks.on_success or hooks.on_failure)
         self._stop_grace_s = stop_grace_s
         self._now = now

@@ -18,9 +18,11 @@ from mainspring.errors import InvalidError, NotRunningError, SessionEndedError
 from mainspring.execute import targets
 from mainspring.execute.hooks import Hooks
 from mainspring.execute.link import Link
+from mainspring.execute.patience import persist
+from mainspring.execute.reach import Reach
 from mainspring.execute.registry import Registry
 from mainspring.execute.runner import Runner
-from mainspring.execute.session import Session, persist
+from mainspring.execute.session import Session
 from mainspring.execute.steps import Now, wall_clock
 from mainspring.runtime.log import get_logger
 from mainspring.wire import WorkerInfo
@@ -205,6 +207,7 @@ class Worker:
         return Runner(
             self._registry,
             self._hooks,
+            Reach(self._link, lambda: self._session, self._backoff),
             threads=self._threads,
             processes=self._processes,
             stop_grace_s=self._stop_grace_s,

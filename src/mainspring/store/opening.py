@@ -16,11 +16,18 @@ DEFAULT_SCHEMA = "mainspring"
 
 class StoreSettings(Struct, frozen=True):
     """Where jobs live. `schema` and `listen_url` (a direct connection for wake-ups, where `url` leads through a pooler) are
-    PostgreSQL's."""
+    PostgreSQL's. `objects`: where logs, files and checkpoints go; None: a folder beside the file, or here."""
 
     url: str
     schema: str = DEFAULT_SCHEMA
     listen_url: str | None = None
+    objects: str | None = None
+
+    @property
+    def objects_place(self) -> str:
+        if self.objects is not None:
+            return self.objects
+        return "mainspring-objects" if self.is_postgres else f"{self.path}.objects"
 
     @property
     def is_postgres(self) -> bool:

@@ -66,7 +66,13 @@ class ManualNode:
         await self._app.__aenter__()
         store = self._app.store
         await synchronise(store, *self._app.declared)
-        self.node = Node(store, keep_s=_KEEP_S, keep_failed_s=_KEEP_S, monotonic=lambda: self._clock.now() / SECOND)
+        self.node = Node(
+            store,
+            self._app.engine.objects,
+            keep_s=_KEEP_S,
+            keep_failed_s=_KEEP_S,
+            monotonic=lambda: self._clock.now() / SECOND,
+        )
         await self.node.join()
         self._worker = Worker(
             self._app.registry,

@@ -7,6 +7,7 @@ somebody the verbs for a tenant; that costs next to nothing, so each request mak
 from typing import TYPE_CHECKING, Protocol
 
 from mainspring.access.audit import Actor, AuditLog
+from mainspring.objects.place import ObjectPlace
 from mainspring.store.contract import Store
 from mainspring.store.service import ALL_TENANTS
 from mainspring.submit import Submitter
@@ -32,8 +33,9 @@ class WorkerDesk(Protocol):
 class Engine:
     """Made in the event loop in which it is used. `desk`: of the node in this process, if there is one."""
 
-    def __init__(self, store: Store, *, desk: WorkerDesk | None = None) -> None:
+    def __init__(self, store: Store, objects: ObjectPlace, *, desk: WorkerDesk | None = None) -> None:
         self.store = store
+        self.objects = objects
         self.desk = desk
         self.submitter = Submitter(store, store.clock)
         self.drafts = Drafts(store)

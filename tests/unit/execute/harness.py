@@ -5,16 +5,19 @@ import itertools
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from mainspring.core.job import Options
+from mainspring.core.objects import Found
 from mainspring.core.retry import Backoff
 from mainspring.errors import SessionEndedError
 from mainspring.execute.link import Cancel
 from mainspring.execute.registry import Kind, Registry
 from mainspring.execute.worker import Worker
+from mainspring.objects.place import ObjectPlace
 from mainspring.wire import Assignment, Outcome, Report, ReportReply, WorkerInfo
 
 BEAT_S = 0.02
@@ -40,6 +43,7 @@ class MemoryLink:
         self.drain = False
         self._over: set[bytes] = set()
         self._ids = itertools.count(1)
+        self.objects = ObjectPlace("memory:///")
 
     def submit(self, kind: str, arguments: bytes | dict[str, Any] = b"{}", failures: int = 0, **options: Any) -> bytes:
         job = next(self._ids).to_bytes(16, "big")
@@ -68,6 +72,15 @@ class MemoryLink:
                     if wanted(report):
                         return report
                 await self.called["report"].wait()
+
+    async def put_object(self, session: bytes, job: bytes, attempt: int, name: str, data: bytes | Path) -> None:
+        await self.objects.put(job, name, data)
+
+    def get_object(self, session: bytes, job: bytes, attempt: int, name: str) -> AsyncIterator[bytes]:
+        return self.objects.get(job, name)
+
+    async def find_objects(self, session: bytes, job: bytes, attempt: int, prefix: str) -> list[Found]:
+        return await self.objects.find(job, prefix)
 
     def has_outcome(self, job: bytes) -> bool:
         return self._outcomes[job].done()

@@ -1,0 +1,20 @@
+"""Job types that need no application's code: a script, an HTTP call, a container, an SQL step. One file each.
+
+A type is a kind with a reserved name whose function is ours: `async def script(ctx: Context, ...) -> ...`. So everything a kind has
+it has too: arguments checked at submit and again at run, options, schedules, templates, limits, retries, cancelling (the
+function is cancelled, and leaves nothing behind), timeouts, results. A worker runs the types that it was told to
+(`app.run(types=...)`, `mainspring worker --types`), if it has what they need, and advertises their names as kinds.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from msgspec import Struct
+
+
+class JobType(Struct, frozen=True):
+    """`missing`: why it cannot run on this machine, and what to do about it; None where it can."""
+
+    name: str
+    function: Callable[..., Awaitable[Any]]
+    missing: Callable[[], str | None]
