@@ -1,12 +1,11 @@
 """The page at /v1/docs: every operation with its parameters, a form to send it and a line for curl. Nothing foreign."""
 
-from collections.abc import Sequence
 from html import escape
 from typing import Any
 
 from msgspec import json
 
-from mainspring.api.trying import CALLER, form
+from mainspring.api.trying import CALLER, form, marked
 
 
 def page(document: dict[str, Any], base: str) -> str:
@@ -17,7 +16,7 @@ def page(document: dict[str, Any], base: str) -> str:
             rooms[operation["tags"][0]].append(_operation(document, base, method.upper(), address, operation))
     links = "".join(f'<a href="#{escape(name)}">{escape(name)}</a>' for name in rooms)
     sections = "".join(f'<h2 id="{escape(name)}">{escape(name)}</h2>{"".join(parts)}' for name, parts in rooms.items())
-    about = "".join(f"<p>{_marked(part)}</p>" for part in document["info"]["description"].split("\n\n"))
+    about = "".join(f"<p>{marked(part)}</p>" for part in document["info"]["description"].split("\n\n"))
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         '<title>Mainspring API</title><link rel="stylesheet" href="/v1/docs/page.css">'
@@ -32,7 +31,7 @@ def _operation(document: dict[str, Any], base: str, method: str, address: str, o
     return (
         f'<details id="{escape(operation["operationId"])}"><summary><b>{method}</b> <code>{escape(address)}</code> '
         f"{escape(operation['summary'])}</summary>"
-        f"{''.join(f'<p>{_marked(part)}</p>' for part in operation['description'].split(chr(10) * 2))}"
+        f"{''.join(f'<p>{marked(part)}</p>' for part in operation['description'].split(chr(10) * 2))}"
         f"{form(document, base, method, address, operation)}</details>"
     )
 
@@ -45,9 +44,3 @@ def _schemas(document: dict[str, Any]) -> str:
             f'<details id="{escape(name)}"><summary><code>{escape(name)}</code></summary><pre>{escape(shown)}</pre></details>'
         )
     return f'<h2 id="documents">Documents</h2>{"".join(parts)}'
-
-
-def _marked(text: str) -> str:
-    """Text whose words in backquotes are code."""
-    parts: Sequence[str] = escape(text).split("`")
-    return "".join(f"<code>{part}</code>" if place % 2 else part for place, part in enumerate(parts))

@@ -46,7 +46,7 @@ def _streams(operation: dict[str, Any]) -> bool:
 def _parameter(document: dict[str, Any], id: str, given: dict[str, Any]) -> str:
     schema, name = given["schema"], escape(given["name"])
     bounds = [f"{word} {schema[key]}" for key, word in _BOUNDS.items() if key in schema]
-    told = escape("; ".join([given["description"], *bounds]))
+    told = marked("; ".join([given["description"].rstrip("."), *bounds]))
     place = f"{given['in']}, required" if given["required"] else given["in"]
     if given["name"] == TENANT:
         label, field = f"<code>{name}</code>", '<a href="#tenant">at the top</a>'
@@ -117,6 +117,12 @@ def _curl(document: dict[str, Any], base: str, method: str, address: str, operat
         f"{given['name']}=…" for given in operation["parameters"] if given["in"] == "query" and given["required"]
     )
     return " ".join([*words, f"'{base}{address}{'?' + query if query else ''}'"])
+
+
+def marked(text: str) -> str:
+    """Text whose words in backquotes are code."""
+    parts = escape(text).split("`")
+    return "".join(f"<code>{part}</code>" if place % 2 else part for place, part in enumerate(parts))
 
 
 def _resolved(document: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:

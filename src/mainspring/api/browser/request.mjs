@@ -14,7 +14,7 @@ export function build(operation, fields, tenant) {
   if (fields.body) headers.push(["Content-Type", fields.media]);
   const query = of("query").map((given) => `${encodeURIComponent(given.name)}=${encodeURIComponent(given.value)}`).join("&");
   const path = of("path").reduce(
-    (address, given) => address.replace(`{${given.name}}`, () => encodeURIComponent(given.value)),
+    (address, given) => address.replace(`{${given.name}}`, encodeURIComponent(given.value)),
     operation.address,
   );
   return { method: operation.method, path: query ? `${path}?${query}` : path, headers, body: fields.body || undefined };
