@@ -30,6 +30,7 @@ lint: $(READY) ## Format, lint, types, import contracts
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@if command -v node >/dev/null; then for script in src/mainspring/api/browser/*.mjs; do node --check $$script || exit 1; done; fi
 
 check: lint test ## Everything CI does
 

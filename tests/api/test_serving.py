@@ -141,16 +141,5 @@ def test_settings_from_the_environment() -> None:
         serve_settings(environ={"MAINSPRING_PORT": "many"})
 
 
-async def test_the_page_names_every_operation_and_loads_nothing(site: Site) -> None:
-    from mainspring.api.rooms import OPERATIONS
-
-    page = await site.ask("GET", "/v1/docs", key=None)
-    text = page.body.decode()
-    assert (page.status, page.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
-    for operation in OPERATIONS:
-        assert f'id="{operation.id}"' in text, operation.id
-    assert "<script" not in text
-    assert "default-src 'none'" in page.headers["Content-Security-Policy"]
-    assert "curl -X POST -H &quot;Authorization: Bearer $MAINSPRING_KEY&quot;" in text
-    described = await site.ask("GET", "/v1/openapi.json", key=None)
-    assert described.document["openapi"] == "3.1.0"
+async def test_the_api_describes_itself_without_a_key(site: Site) -> None:
+    assert (await site.ask("GET", "/v1/openapi.json", key=None)).document["openapi"] == "3.1.0"
