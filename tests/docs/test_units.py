@@ -26,7 +26,7 @@ def verified(unit: str, folder: Path) -> str:
     file = folder / "shown.service"
     ours = Path(sys.executable).with_name("mainspring")
     file.write_text(re.sub(r"^ExecStart=\S+/mainspring ", f"ExecStart={ours} ", unit, flags=re.MULTILINE))
-    command = [analyze, "verify", "--man=no", file]
+    command = [analyze, "verify", "--man=no", str(file)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
     return done.stdout
 
