@@ -525,7 +525,10 @@ class Schedules(Protocol):
 
     async def fire_schedules(self, firings: Sequence[Firing]) -> list[bool]:
         """Advance each schedule whose version still is the one named, and insert its jobs in the same transaction; False where
-        somebody else was first: then nothing of that firing was written."""
+        somebody else was first, or another job has the claim of one of its jobs: then nothing of that firing was written."""
+
+    async def read_claims(self, schedule: ScheduleRecord, keys: Sequence[str]) -> list[bytes | None]:
+        """The jobs that firings of this schedule made with these claims, in the order asked; None where there is none."""
 
     async def list_missed(self, schedule: str, limit: int) -> list[MissedRecord]:
         """Newest first."""

@@ -61,13 +61,20 @@ def _insert_batch(tx: Tx, batch: NewJobs) -> list[Inserted]:
 
 def _take_claim(tx: Tx, batch: NewJobs, claim: Claim) -> Inserted | None:
     """None where the claim is ours now, else the answer."""
+    if (held := holder_of(tx, batch, claim)) is not None:
+        return held
     tenant = batch.template.tenant
-    row = tx.execute(Q["read_claim"], (tenant, claim.key)).fetchone()
+    tx.execute(Q["put_claim"], (tenant, claim.key, batch.ids[0], claim.digest, claim.expires_at))
+    return None
+
+
+def holder_of(tx: Tx, batch: NewJobs, claim: Claim) -> Inserted | None:
+    """Who has the claim of this batch; None where it is free or over."""
+    row = tx.execute(Q["read_claim"], (batch.template.tenant, claim.key)).fetchone()
     if row is not None and row[0] == batch.ids[0]:
         return Inserted(row[0])  # this very insert came before
     if row is not None and (row[2] is None or row[2] > tx.now):
         return Inserted(row[0], existed=True, conflict=row[1] != claim.digest)
-    tx.execute(Q["put_claim"], (tenant, claim.key, batch.ids[0], claim.digest, claim.expires_at))
     return None
 
 
