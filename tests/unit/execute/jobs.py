@@ -136,3 +136,14 @@ def in_disguise(number: int) -> int:
 
 plain_in_disguise = in_disguise
 in_disguise = Decorated(in_disguise)  # type: ignore[assignment]
+
+
+def betray(context: Context) -> None:
+    """Says a secret in every way that others could read."""
+    token = context.secret("TOKEN")
+    context.progress(50, f"logging in with {token}")
+    raise KeepTryingError(f"refused {token!r}")
+
+
+def use_secret(context: Context) -> int:
+    return len(context.secret("TOKEN"))
