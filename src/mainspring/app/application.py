@@ -368,6 +368,7 @@ class App:
         grace: Duration | None = None,
         retention: Duration | None = None,
         failed_retention: Duration | None = None,
+        log_limit: int | None = None,
         labels: Iterable[str] = (),
         resources: Resources | None = None,
         signals: bool = True,
@@ -377,14 +378,16 @@ class App:
     ) -> None:
         """Schedule and execute in this process until `stop`, SIGTERM or SIGINT; then drain for up to `grace`.
 
-        slots: jobs at once. labels: what jobs with `labels=` ask for. signals: handle SIGTERM and SIGINT.
-        ready: called when work begins. serving: the HTTP API, to be served beside it. A store that cannot be reached yet is
-        waited for.
+        slots: jobs at once. log_limit: MiB that are kept of what one attempt writes. labels: what jobs with `labels=` ask for.
+        signals: handle SIGTERM and SIGINT. ready: called when work begins. serving: the HTTP API, to be served beside it. A store
+        that cannot be reached yet is waited for.
 
         At a server it only executes: the server schedules. join_token (else MAINSPRING_JOIN_TOKEN) is exchanged for a key, where
         there is none.
         """
-        settings = run_settings(slots=slots, grace=grace, retention=retention, failed_retention=failed_retention)
+        settings = run_settings(
+            slots=slots, grace=grace, retention=retention, failed_retention=failed_retention, log_limit=log_limit
+        )
         if self._running is not None:
             raise NotRunningError("this app runs already; one run per process")
         labelled = check_labels(labels)
