@@ -228,6 +228,8 @@ async def test_headers(site: Site) -> None:
     body = job(b'{"a": 1}', b'{"delay": "1h"}')
     for name, (headers, status, field) in HEADERS.items():
         check(name, await site.ask("POST", "/v1/jobs", data=body, headers=headers), field, status)
+        if field == "Idempotency-Key":
+            check(name, await site.ask("POST", "/v1/schedules/s/trigger", headers=headers), field, status)
     assert await site.count() == 0
     charset = {"Content-Type": "application/json; charset=utf-8"}
     assert (await site.ask("POST", "/v1/jobs", data=body, headers=charset)).status == 201

@@ -29,6 +29,10 @@ async def test_schedules(each_site: Site) -> None:
     ok(await site.ask("POST", "/v1/schedules/daily/resume"), 204)
     job = ok(await site.ask("POST", "/v1/schedules/daily/trigger"), 201)["id"]
     assert (await site.ended(job))["result"] == 1
+    keyed = {"Idempotency-Key": "k"}
+    made = ok(await site.ask("POST", "/v1/schedules/daily/trigger", headers=keyed), 201)
+    again = ok(await site.ask("POST", "/v1/schedules/daily/trigger", headers=keyed), 200)
+    assert (made["existed"], again) == (False, {"id": made["id"], "existed": True})
     span = {"first": "2024-01-01T00:00:00Z", "last": "2024-01-03T00:00:00Z"}
     assert ok(await site.ask("POST", "/v1/schedules/daily/backfill", span)) == {"jobs": 2}
     assert ok(await site.ask("GET", "/v1/schedules/daily/missed")) == []
@@ -49,6 +53,9 @@ async def test_templates(each_site: Site) -> None:
     assert ok(await site.ask("PUT", "/v1/templates/plus", changed))["version"] == 2
     job = ok(await site.ask("POST", "/v1/templates/plus/submit", {"values": {"first": 40}}, key="submitter"), 201)
     assert (await site.ended(job["id"]))["result"] == 42
+    keyed = {"values": {"first": 40}, "options": {"key": "once"}}
+    first = ok(await site.ask("POST", "/v1/templates/plus/submit", keyed, key="submitter"), 201)
+    assert ok(await site.ask("POST", "/v1/templates/plus/submit", keyed, key="submitter"))["id"] == first["id"]
     missing = await site.ask("POST", "/v1/templates/plus/submit", key="submitter")
     assert (missing.status, missing.document["type"]) == (422, "/v1/problems/invalid")
     assert [one["version"] for one in ok(await site.ask("GET", "/v1/templates/plus/versions"))] == [2, 1]

@@ -41,6 +41,15 @@ def test_trigger_makes_a_job_and_keeps_the_overlap_rule(cli: Cli) -> None:
     assert "overlap" in cli.fails(1, "schedules", "trigger", "report")
 
 
+def test_a_trigger_with_the_same_key_finds_the_first(cli: Cli) -> None:
+    trigger = ("schedules", "trigger", "report", "--key", "monday")
+    made = cli(*trigger, "--json").document
+    assert made == {"name": "report", "id": made["id"], "existed": False}
+    assert cli(*trigger, "--json").document == made | {"existed": True}
+    assert cli(*trigger).out == f"{made['id']} (was there already)\n"
+    assert "key" in cli.fails(2, "schedules", "trigger", "report", "--key", "")
+
+
 def test_backfill(cli: Cli) -> None:
     span = ("--from", "2026-01-01T00:00:00Z", "--to", "2026-01-03T23:00:00Z")
     assert cli("schedules", "backfill", "report", *span, "--json").document == {"name": "report", "occurrences": 3}

@@ -435,6 +435,9 @@ class ShardedStore:
 
         return await self._routed(firings, shard_of, lambda shard, own: shard.fire_schedules(own))
 
+    async def read_claims(self, schedule: ScheduleRecord, keys: Sequence[str]) -> list[bytes | None]:
+        return await self.shards[self._shard_of_schedule(schedule.id)].read_claims(schedule, keys)
+
     async def list_missed(self, schedule: str, limit: int) -> list[MissedRecord]:
         return await self.shards[self._shard_of_schedule(schedule)].list_missed(schedule, limit)
 

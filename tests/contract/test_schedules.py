@@ -1,12 +1,15 @@
-"""Stored schedules and their firing: I9, I17."""
+"""Stored schedules and their firing: I2, I9, I17."""
 
 import asyncio
+from itertools import islice
 
 from msgspec import structs
 
 from contract.scene import START, Scene, make_schedule
+from mainspring.core.job import Claim
+from mainspring.core.partition import SLOTS, slot_for
 from mainspring.core.timer import SECOND
-from mainspring.store.contract import JobFilter, MissedRecord
+from mainspring.store.contract import Firing, JobFilter, MissedRecord
 
 MINUTE = 60 * SECOND
 
@@ -120,6 +123,58 @@ async def test_i8_a_job_fired_ahead_of_its_time_waits_in_the_timers(scene: Scene
     assert await scene.ready() == []
     scene.clock.advance(7)
     assert await scene.ripen() == 1
+
+
+# --- claims
+
+
+def claimed(firing: Firing, key: str) -> Firing:
+    (batch,) = firing.jobs
+    return structs.replace(firing, jobs=[structs.replace(batch, claim=Claim(key, b""))])
+
+
+async def test_i2_a_firing_takes_the_claim_of_its_job(scene: Scene) -> None:
+    record = await scene.put_schedule("s")
+    step = claimed(scene.firing(record, [START]), "k")
+    assert await scene.store.read_claims(record, ["k"]) == [None]
+    assert await scene.store.fire_schedules([step]) == [True]
+    assert await scene.store.read_claims(record, ["other", "k"]) == [None, step.jobs[0].ids[0]]
+    assert await scene.store.read_claims(make_schedule("s", tenant="acme"), ["k"]) == [None]
+
+
+async def test_i2_a_firing_whose_claim_another_job_has_writes_nothing_at_all(scene: Scene) -> None:
+    record = await scene.put_schedule("s")
+    first = claimed(scene.firing(record, [START]), "k")
+    await scene.store.fire_schedules([first])
+    before = await scene.everything()
+    missed = [MissedRecord("default/s", START, START, 1, "overlap")]
+    again = scene.firing(await scene.schedule("s"), [START + MINUTE], cancel_active=True, missed=missed)
+    assert await scene.store.fire_schedules([claimed(again, "k")]) == [False]
+    assert await scene.everything() == before
+    assert await scene.state(first.jobs[0].ids[0]) == "pending"
+    assert await scene.store.fire_schedules([claimed(again, "other")]) == [True]
+
+
+async def test_one_firing_whose_claim_is_taken_leaves_the_others_of_its_call_alone(scene: Scene) -> None:
+    a, b = await scene.put_schedule("a"), await scene.put_schedule("b")
+    await scene.store.fire_schedules([claimed(scene.firing(a, [START]), "k")])
+    again = claimed(scene.firing(await scene.schedule("a"), [START + MINUTE]), "k")
+    assert await scene.store.fire_schedules([again, scene.firing(b, [START])]) == [False, True]
+    assert sorted(scene.rows("select schedule from occurrence")) == [("default/a",), ("default/b",)]
+
+
+async def test_i2_of_many_firings_with_one_claim_at_once_one_makes_the_job(scene: Scene) -> None:
+    """Of schedules of their own, so that no version decides between them; their slots are one database's."""
+    here = (name for name in map(str, range(100)) if slot_for("schedule", f"default/{name}") < SLOTS // 2)
+    records = [await scene.put_schedule(name) for name in islice(here, 6)]
+    other = await scene.backend.open(scene.clock)
+    steps = [claimed(scene.firing(record, [START]), "k") for record in records]
+    stores = [scene.store, other] * 3
+    answers = await asyncio.gather(*(s.fire_schedules([step]) for s, step in zip(stores, steps, strict=True)))
+    await other.close()
+    assert sorted(answer[0] for answer in answers) == [False] * 5 + [True]
+    assert scene.count("job") == scene.count("occurrence") == scene.count("active") == scene.count("claim") == 1
+    assert sorted(record.version for record in await scene.store.list_schedules()) == [1] * 5 + [2]
 
 
 # --- overlap

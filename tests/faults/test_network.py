@@ -10,6 +10,7 @@ import pytest
 from faults.checks import check_effects, check_tables
 from faults.harness import Site, until
 from faults.outage import nobody_was_given_up, running, works_again
+from mainspring.core.timer import SECOND
 from mainspring.store.opening import StoreSettings
 from postgres.proxy import Proxy, When
 from postgres.server import Server
@@ -45,14 +46,16 @@ def test_cuts_at_random_under_load(proxied_site: Site, proxy: Proxy) -> None:
 
 
 def test_a_slow_database_costs_time_and_nothing_else(proxied_site: Site, proxy: Proxy) -> None:
-    """Every message takes a fifth of a second longer, each way, for more than a lease."""
-    site, lease_s = proxied_site, 4.0
+    """Every message takes a fifth of a second longer, each way, for more than a lease. Of the real length: a renewal is some ten
+    messages, and with a shorter lease its connection would be given up before it is through."""
+    site, lease_s = proxied_site, 10.0
     workers = [site.worker(lease_s=lease_s, slots=30) for _ in range(2)]
     held = running(site)
     load = site.load(pause_s=0.05, most=20)
     proxy.delay(0.2)
-    time.sleep(1.5 * lease_s)  # the fault itself, not a way to wait
+    time.sleep(1.2 * lease_s)  # the fault itself, not a way to wait
     load.goes_on()
+    assert site.value("select min(lease_until) from node") > time.time() * SECOND, "leases are renewed meanwhile"
     proxy.delay(0.0)
     works_again(site)
     load.stop()

@@ -47,7 +47,7 @@ async def test_a_schedule_from_beginning_to_end(place: Place) -> None:
     await schedules.pause("daily/report")
     assert ((await schedules.read("daily/report")).paused, (await schedules.list())[0].next_at) == (True, None)
     await schedules.resume("daily/report")
-    job = await place.verbs().jobs.read(await schedules.trigger("daily/report"))
+    job = await place.verbs().jobs.read((await schedules.trigger("daily/report")).id)
     assert (job.schedule, job.queue) == ("default/daily/report", "mail")
     assert await schedules.backfill("daily/report", NOW - timedelta(days=3), NOW - timedelta(hours=1)) == 3
     assert list(await schedules.missed("daily/report")) == []

@@ -1,11 +1,13 @@
 """Schedules that no code declares, as verbs; what every schedule does is in tests/unit/app/test_schedules.py."""
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from msgspec import json
+from msgspec import json, structs
 
+from mainspring.core.partition import parse_id
 from mainspring.core.timer import from_micros
 from mainspring.errors import ConflictError, InvalidError, NotFoundError
 from mainspring.verbs import documents as d
@@ -31,7 +33,7 @@ async def test_a_schedule_from_its_making_to_its_end(site: Site) -> None:
     await schedules.pause("daily")
     assert (await schedules.read("daily")).next_at is None
     await schedules.resume("daily")
-    job = await site.verbs().jobs.read(await schedules.trigger("daily"))
+    job = await site.verbs().jobs.read((await schedules.trigger("daily")).id)
     assert (job.schedule, job.queue) == ("default/daily", "mail")
     with pytest.raises(ConflictError, match="overlap is 'skip'"):
         await schedules.trigger("daily")
@@ -53,7 +55,60 @@ async def test_a_name_is_given_once_in_a_tenant(site: Site) -> None:
     assert made.tenant == "acme"
     assert [s.tenant for s in await site.verbs(None).schedules.list()] == ["acme", "default"]
     job = await site.verbs("acme").schedules.trigger("daily")
-    assert (await site.verbs("acme").jobs.read(job)).tenant == "acme"
+    assert (await site.verbs("acme").jobs.read(job.id)).tenant == "acme"
+
+
+async def test_i2_a_trigger_with_the_same_key_is_the_same_job_whatever_became_of_it(site: Site) -> None:
+    schedules = site.verbs().schedules
+    await schedules.create(DAILY)
+    made = await schedules.trigger("daily", "Frühling 7")
+    assert not made.existed
+    again = d.Submitted(id=made.id, existed=True)
+    assert await schedules.trigger("daily", "Frühling 7") == again  # although it has not ended, and overlap is 'skip'
+    with pytest.raises(ConflictError, match="overlap is 'skip'"):
+        await schedules.trigger("daily", "another")
+    await site.end(parse_id(made.id))
+    assert await schedules.trigger("daily", "Frühling 7") == again
+    assert (await schedules.trigger("daily", "another")).id != made.id
+    assert (await site.audited()).count(("trigger_schedule", "daily")) == 2
+
+
+async def test_i2_of_many_triggers_with_one_key_at_once_one_makes_the_job(site: Site) -> None:
+    await site.verbs().schedules.create(structs.replace(DAILY, rule=DAILY.rule | {"overlap": "cancel_running"}))
+    answers = await asyncio.gather(*(site.verbs().schedules.trigger("daily", key="k") for _ in range(8)))
+    assert len({answer.id for answer in answers}) == 1
+    assert sorted(answer.existed for answer in answers) == [False] + [True] * 7
+    assert (await site.verbs().jobs.read(answers[0].id)).state == "pending"
+    assert site.count("job") == 1
+
+
+async def test_i2_a_triggers_key_is_its_schedules_own(site: Site) -> None:
+    submitted = await site.send(key="k")
+    jobs = {submitted}
+    for tenant, name in (("default", "daily"), ("default", "weekly"), ("acme", "daily")):
+        schedules = site.verbs(tenant).schedules
+        await schedules.create(structs.replace(DAILY, name=name))
+        jobs.add((await schedules.trigger(name, "k")).id)
+    assert len(jobs) == 4
+
+
+async def test_a_key_is_remembered_as_long_as_the_job_and_at_least_a_day(site: Site) -> None:
+    schedules = site.verbs().schedules
+    await schedules.create(DAILY)
+    made = await schedules.trigger("daily", "k")
+    await site.end(parse_id(made.id))
+    site.clock.advance(24 * 3600 - 1)
+    assert (await site.prune(0), (await schedules.trigger("daily", "k")).id) == (0, made.id)
+    site.clock.advance(2)
+    assert (await site.prune(0), (await schedules.trigger("daily", "k")).existed) == (1, False)
+
+
+@pytest.mark.parametrize("key", ["", "a\nb", "k" * 201])
+async def test_a_key_that_is_wrong_is_refused_by_name(site: Site, key: str) -> None:
+    await site.verbs().schedules.create(DAILY)
+    with pytest.raises(InvalidError) as caught:
+        await site.verbs().schedules.trigger("daily", key)
+    assert (caught.value.field, site.count("job")) == ("key", 0)
 
 
 async def test_i16_another_tenants_schedule_does_not_exist(on_sqlite: Site) -> None:

@@ -7,8 +7,10 @@ from msgspec import Meta, Struct
 
 from mainspring.api.asking import Ask
 from mainspring.api.limits import MAX_PAGE
-from mainspring.api.operations import Room
+from mainspring.api.operations import Content, Room
 from mainspring.api.replies import Reply, document, nothing
+from mainspring.api.submits import KEY_HEADER
+from mainspring.core.options import check_name
 from mainspring.verbs import documents as d
 
 SCHEDULES = Room("Schedules")
@@ -77,11 +79,23 @@ async def resume_schedule(ask: Ask) -> Reply:
     return nothing()
 
 
-@SCHEDULES.post("/v1/schedules/{name}/trigger", "trigger_schedule", answer=d.Submitted, status=201, problems=(409,))
+@SCHEDULES.post(
+    "/v1/schedules/{name}/trigger",
+    "trigger_schedule",
+    headers={KEY_HEADER: "One job per schedule and key, however often it is triggered."},
+    answers={
+        201: Content(d.Submitted, description="It was made."),
+        200: Content(d.Submitted, description="A trigger with this key had made it already."),
+    },
+    problems=(409,),
+)
 async def trigger_schedule(ask: Ask) -> Reply:
     """Make one job of a schedule now. Beside the times of its rule; its overlap policy holds."""
+    if (key := ask.header(KEY_HEADER)) is not None:
+        check_name(KEY_HEADER, key)
     with ask.parts.quotas.jobs(ask.one_tenant, 1):
-        return document(d.Submitted(id=await ask.verbs.schedules.trigger(ask.path("name"))), 201)
+        made = await ask.verbs.schedules.trigger(ask.path("name"), key)
+    return document(made, 200 if made.existed else 201)
 
 
 @SCHEDULES.post(

@@ -190,6 +190,10 @@ async def _steer(
 @schedules_app.command()
 def trigger(
     name: Name,
+    key: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="One job per key: a repeated trigger finds the first.", show_default=False),
+    ] = None,
     tenant: Tenant = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
@@ -199,8 +203,9 @@ def trigger(
 
     async def work() -> None:
         async with _verbs(store, server, tenant) as (verbs, _):
-            job = await verbs.trigger(name)
-        Output(as_json).show({"name": name, "id": job}, lambda: [job])
+            made = await verbs.trigger(name, key)
+        line = f"{made.id}{' (was there already)' if made.existed else ''}"
+        Output(as_json).show({"name": name} | structs.asdict(made), lambda: [line])
 
     perform(work())
 

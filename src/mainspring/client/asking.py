@@ -48,10 +48,12 @@ class Asker:
         type: type[T],
         document: object = None,
         *,
+        headers: Mapping[str, str] | None = None,
         repeatable: bool = False,
         timeout_s: float = _TIMEOUT_S,
     ) -> T:
-        return decoded(await self._send("POST", path, document, repeatable=repeatable, timeout_s=timeout_s), type)
+        reply = await self._send("POST", path, document, headers=headers, repeatable=repeatable, timeout_s=timeout_s)
+        return decoded(reply, type)
 
     async def put(self, path: str, type: type[T], document: object) -> T:
         return decoded(await self._send("PUT", path, document, repeatable=True), type)
@@ -73,6 +75,7 @@ class Asker:
         document: object = None,
         *,
         query: Mapping[str, Query] | None = None,
+        headers: Mapping[str, str] | None = None,
         repeatable: bool = False,
         timeout_s: float = _TIMEOUT_S,
     ) -> bytes:
@@ -80,7 +83,7 @@ class Asker:
             method,
             path,
             body=None if document is None else encoded(document),
-            headers=self.headers(),
+            headers=self.headers() | dict(headers or {}),
             query={name: _text(value) for name, value in (query or {}).items() if value is not None},
             repeatable=repeatable,
             timeout_s=timeout_s,

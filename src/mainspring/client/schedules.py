@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from mainspring.client.asking import Asker, path
+from mainspring.core.options import check_name
+from mainspring.errors import InvalidError
 from mainspring.verbs import documents as d
 
 
@@ -32,8 +34,13 @@ class RemoteSchedules:
     async def resume(self, name: str) -> None:
         await self._asker.order("POST", path("schedules", name, "resume"), repeatable=True)
 
-    async def trigger(self, name: str) -> str:
-        return (await self._asker.post(path("schedules", name, "trigger"), d.Submitted)).id
+    async def trigger(self, name: str, key: str | None = None) -> d.Submitted:
+        address = path("schedules", name, "trigger")
+        if key is None:
+            return await self._asker.post(address, d.Submitted)
+        if check_name("key", key) != key.strip():
+            raise InvalidError("key", "begins or ends with a space, which cannot be sent to a server")
+        return await self._asker.post(address, d.Submitted, headers={"Idempotency-Key": key}, repeatable=True)
 
     async def backfill(self, name: str, first: datetime, last: datetime) -> int:
         request = d.BackfillRequest(first=first, last=last)

@@ -71,6 +71,13 @@ def claim_of(draft: Draft, now: Micros) -> Claim | None:
     return None
 
 
+def trigger_claim(schedule: str, key: str) -> Claim:
+    """What keeps a second trigger of a schedule with the same key from making a second job. A name of that schedule alone, and in
+    its slot: no schedule's id, no key and so no other claim has a line break. What the schedule made then may differ from what it
+    would make now; it is the same wish."""
+    return Claim(f"{schedule}\n{key}", b"")
+
+
 def _options(options: JobOptions, now: Micros, schedule: str | None, occurrence_at: Micros | None) -> Options:
     return Options(
         client=_said(options.client, None),

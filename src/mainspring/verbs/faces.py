@@ -76,8 +76,9 @@ class Schedules(Protocol):
     async def resume(self, name: str) -> None:
         """Fire again from now on; the time of the pause is not caught up."""
 
-    async def trigger(self, name: str) -> str:
-        """One job now, beside the rule's times; its id. The overlap policy holds."""
+    async def trigger(self, name: str, key: str | None = None) -> d.Submitted:
+        """One job now, beside the rule's times. The overlap policy holds; but the same key again is the same job, whatever
+        became of it."""
 
     async def backfill(self, name: str, first: datetime, last: datetime) -> int:
         """Make the jobs of past occurrences that have none; how many. Unless overlap is 'allow', one after the other."""

@@ -6,7 +6,8 @@ from datetime import datetime
 from msgspec import Raw, structs
 
 from mainspring.access.audit import Actor
-from mainspring.core.job import DEFAULT_TENANT
+from mainspring.core.draft import trigger_claim
+from mainspring.core.job import DEFAULT_TENANT, Claim
 from mainspring.core.occurrence import backfill, preview
 from mainspring.core.options import check_name, refuse_once, whole_number
 from mainspring.core.options_json import read_options
@@ -99,20 +100,22 @@ class LocalSchedules:
         await self._change(name, resumed)
         await self._note("resume_schedule", name)
 
-    async def trigger(self, name: str) -> str:
+    async def trigger(self, name: str, key: str | None = None) -> d.Submitted:
+        if key is not None:
+            check_name("key", key)
         for attempt in range(_TRIES):
             record = await self._read(name)
-            overlap = decode_definition(record.definition).rule.overlap
-            if overlap == "skip" and record.active + record.queued:
-                raise ConflictError(f"schedule {name!r} has a job that has not ended, and its overlap is 'skip'")
-            if overlap == "queue_one" and record.queued:
-                raise ConflictError(f"schedule {name!r} has a job waiting already, and its overlap is 'queue_one'")
+            claim = None if key is None else trigger_claim(record.id, key)
+            if claim is not None and (known := (await self._store.read_claims(record, [claim.key]))[0]):
+                return d.Submitted(id=format_id(known), existed=True)
+            _refuse_overlap(record)
             # An odd microsecond: never the time of the rule itself, whose occurrence this must not take.
-            firing = self._firing(record, [(self._store.clock.now() | 1) + 2 * attempt])
+            firing = self._firing(record, [(self._store.clock.now() | 1) + 2 * attempt], claim)
             if (await self._store.fire_schedules([firing]))[0] and await self._made(firing):
-                job = format_id(firing.jobs[0].ids[0])
-                await self._note("trigger_schedule", name, after={"job": job})
-                return job
+                made = d.Submitted(id=format_id(firing.jobs[0].ids[0]))
+                said = {} if key is None else {"key": key}
+                await self._note("trigger_schedule", name, after={"job": made.id} | said)
+                return made
         raise ConflictError(f"schedule {name!r} keeps changing: try again")
 
     async def backfill(self, name: str, first: datetime, last: datetime) -> int:
@@ -146,7 +149,7 @@ class LocalSchedules:
         records = await self._store.read_jobs([job for batch in firing.jobs for job in batch.ids])
         return sum(record is not None for record in records)
 
-    def _firing(self, record: ScheduleRecord, occurrences: Sequence[Micros]) -> Firing:
+    def _firing(self, record: ScheduleRecord, occurrences: Sequence[Micros], claim: Claim | None = None) -> Firing:
         definition = decode_definition(record.definition)
         now = self._store.clock.now()
         made = [make_job(record, definition, at, now, now) for at in occurrences]
@@ -157,7 +160,7 @@ class LocalSchedules:
             record.watermark_at,
             record.next_at,
             record.runs,
-            [job for job, _ in made],
+            [job if claim is None else structs.replace(job, claim=claim) for job, _ in made],
             [lane for _, lane in made],
             cancel_active=overlap == "cancel_running",
             serial=overlap != "allow",
@@ -180,3 +183,11 @@ class LocalSchedules:
 
     async def _note(self, action: str, name: str, before: object = None, after: object = None) -> None:
         await self._engine.audit.record(self._home, self._actor, action, name, before, after)
+
+
+def _refuse_overlap(record: ScheduleRecord) -> None:
+    overlap = decode_definition(record.definition).rule.overlap
+    if overlap == "skip" and record.active + record.queued:
+        raise ConflictError(f"schedule {record.name!r} has a job that has not ended, and its overlap is 'skip'")
+    if overlap == "queue_one" and record.queued:
+        raise ConflictError(f"schedule {record.name!r} has a job waiting already, and its overlap is 'queue_one'")

@@ -9,6 +9,7 @@ from mainspring.core.job import NewJobs
 from mainspring.core.timer import Micros
 from mainspring.store.contract import Firing, MissedRecord, ScheduleRecord
 from mainspring.store.postgres.database import Tx
+from mainspring.store.postgres.errors import LostRaceError
 from mainspring.store.postgres.insert import insert_jobs
 from mainspring.store.postgres.jobs import cancel_active
 
@@ -62,9 +63,12 @@ async def _records(tx: Tx, rows: Sequence[Any]) -> list[ScheduleRecord]:
 
 async def fire_schedules(tx: Tx, firings: Sequence[Firing]) -> list[bool]:
     """The compare-and-set on the version decides who fires; everything else follows in the same transaction."""
-    steps = sorted((f.schedule, f.version, f.watermark_at, f.next_at, f.runs) for f in firings)
+    free = [firing for firing in firings if not await _is_held(tx, firing)]
+    if not free:
+        return [False] * len(firings)
+    steps = sorted((f.schedule, f.version, f.watermark_at, f.next_at, f.runs) for f in free)
     advanced = {row[0] for row in await tx.fetch("advance_schedules", *map(list, zip(*steps, strict=True)))}
-    won = [firing for firing in firings if firing.schedule in advanced]
+    won = [firing for firing in free if firing.schedule in advanced]
     if won:
         replaced = [firing.schedule for firing in won if firing.cancel_active]
         if replaced:
@@ -73,6 +77,12 @@ async def fire_schedules(tx: Tx, firings: Sequence[Firing]) -> list[bool]:
         await _insert_occurrences(tx, won)
         tx.topics.add("schedule")
     return [firing.schedule in advanced for firing in firings]
+
+
+async def _is_held(tx: Tx, firing: Firing) -> bool:
+    """Has another job the claim of one of these? Only firings by hand have claims, so mostly nothing is asked."""
+    names = [(batch.template.tenant, batch.claim.key) for batch in firing.jobs if batch.claim is not None]
+    return bool(names) and bool(await tx.fetch("read_claims", *map(list, zip(*names, strict=True))))
 
 
 async def _insert_missed(tx: Tx, firings: Sequence[Firing]) -> None:
@@ -104,10 +114,17 @@ async def _insert_occurrences(tx: Tx, firings: Sequence[Firing]) -> None:
                 batches.append(batch)
     if batches:
         lanes = {lane.number(): lane for firing in firings for lane in firing.lanes}
-        await insert_jobs(tx, batches, list(lanes.values()))
+        answers = await insert_jobs(tx, batches, list(lanes.values()))
+        if any(answer.existed for inserted in answers for answer in inserted):
+            raise LostRaceError  # somebody took a claim after we had looked: the next look sees that
         named = {batch.ids[0]: firing.schedule for firing in firings for batch in firing.jobs}
         made = [batch.ids[0] for batch in batches]
         await tx.fetch("insert_actives", made, [named[job] for job in made])
+
+
+async def read_claims(tx: Tx, schedule: ScheduleRecord, keys: Sequence[str]) -> list[bytes | None]:
+    found = {row[1]: row[2] for row in await tx.fetch("read_claims", [schedule.tenant] * len(keys), list(keys))}
+    return [found.get(key) for key in keys]
 
 
 async def list_missed(tx: Tx, schedule: str, limit: int) -> list[MissedRecord]:

@@ -329,6 +329,9 @@ class SqliteStore:
     async def fire_schedules(self, firings: Sequence[Firing]) -> list[bool]:
         return await self._write(schedules.fire_schedules, firings)
 
+    async def read_claims(self, schedule: ScheduleRecord, keys: Sequence[str]) -> list[bytes | None]:
+        return self._read(schedules.read_claims, schedule, keys)
+
     async def list_missed(self, schedule: str, limit: int) -> list[MissedRecord]:
         return self._read(schedules.list_missed, schedule, limit)
 

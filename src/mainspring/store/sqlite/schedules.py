@@ -8,7 +8,7 @@ from mainspring.core.job import NewJobs
 from mainspring.core.timer import Micros
 from mainspring.store.contract import Firing, MissedRecord, ScheduleRecord
 from mainspring.store.sqlite.database import Q, Reader
-from mainspring.store.sqlite.jobs import cancel_active, insert_jobs
+from mainspring.store.sqlite.jobs import cancel_active, holder_of, insert_jobs
 from mainspring.store.sqlite.writer import Tx
 
 _COLUMNS = ("id", "tenant", "name", "definition", "origin", "paused", "watermark_at", "runs", "next_at", "version")
@@ -64,6 +64,8 @@ def fire_schedules(tx: Tx, firings: Sequence[Firing]) -> list[bool]:
 
 def _fire(tx: Tx, firing: Firing) -> bool:
     """The compare-and-set on the version decides who fires; everything else follows in the same transaction."""
+    if any(batch.claim is not None and holder_of(tx, batch, batch.claim) for batch in firing.jobs):
+        return False
     key = (firing.schedule, firing.version, firing.watermark_at, firing.next_at, firing.runs)
     tx.execute(Q["advance_schedule"], key)
     if tx.connection.changes() != 1:
@@ -89,6 +91,11 @@ def _insert_occurrence(tx: Tx, firing: Firing, batch: NewJobs) -> None:
         batch = structs.replace(batch, after=tuple(job for (job,) in last))
     insert_jobs(tx, [batch], firing.lanes)
     tx.execute(Q["insert_active"], (batch.ids[0], firing.schedule))
+
+
+def read_claims(connection: Reader, schedule: ScheduleRecord, keys: Sequence[str]) -> list[bytes | None]:
+    rows = [connection.execute(Q["read_claim"], (schedule.tenant, key)).fetchone() for key in keys]
+    return [None if row is None else row[0] for row in rows]
 
 
 def list_missed(connection: Reader, schedule: str, limit: int) -> list[MissedRecord]:
