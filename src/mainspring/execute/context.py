@@ -13,6 +13,7 @@ from mainspring.core.partition import format_id
 from mainspring.core.timer import from_micros
 from mainspring.errors import InvalidError
 from mainspring.execute.masking import mask_for
+from mainspring.execute.services import Services
 from mainspring.execute.signals import Cancel
 from mainspring.wire import Assignment, Progress
 
@@ -24,12 +25,13 @@ Tell = Callable[[Progress], None]
 class Context:
     """One attempt, as its function sees it."""
 
-    __slots__ = ("_assignment", "_cancelled", "_tell", "_waiters")
+    __slots__ = ("_assignment", "_cancelled", "_services", "_tell", "_waiters")
 
-    def __init__(self, assignment: Assignment, tell: Tell = lambda _: None) -> None:
+    def __init__(self, assignment: Assignment, tell: Tell, services: Services) -> None:
         """`tell` takes the attempt's progress, in any thread."""
         self._assignment = assignment
         self._tell = tell
+        self._services = services
         self._cancelled = False
         self._waiters: list[asyncio.Future[None]] = []
 
