@@ -12,6 +12,7 @@ from msgspec import Struct
 from mainspring.core.lifecycle import Reason
 from mainspring.execute.context import Context
 from mainspring.execute.registry import Kind
+from mainspring.execute.services import Services
 from mainspring.execute.steps import failed
 from mainspring.wire import Assignment, Failure, Outcome, OutcomeType
 
@@ -33,10 +34,12 @@ class Attempt(Struct, eq=False):
     started_at: float  # by the loop's clock; jobs of one batch share it
     task: asyncio.Task[None] | None = None
     context: Context | None = None
+    services: Services | None = None  # of a function that takes a context, also in another process
     begun: bool = False  # its function may have been entered
     told: bool = False  # it has said how far it is
     settled: bool = False  # its outcome is decided (or dropped); the function may still run
     stop: Stop | None = None
+    concluded: Outcome | None = None  # its function has ended, and what it leaves is being put away
     outcome: Outcome | None = None  # set when settled before the end
     timer: asyncio.TimerHandle | None = None
     halt: Callable[[], bool] | None = None  # set by its pool: ask it to end; was there a way to ask?

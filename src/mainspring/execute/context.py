@@ -12,6 +12,7 @@ from datetime import datetime
 from mainspring.core.partition import format_id
 from mainspring.core.timer import from_micros
 from mainspring.errors import InvalidError
+from mainspring.execute.services import Services
 from mainspring.execute.signals import Cancel
 from mainspring.wire import Assignment, Progress
 
@@ -23,12 +24,13 @@ Tell = Callable[[Progress], None]
 class Context:
     """One attempt, as its function sees it."""
 
-    __slots__ = ("_assignment", "_cancelled", "_tell", "_waiters")
+    __slots__ = ("_assignment", "_cancelled", "_services", "_tell", "_waiters")
 
-    def __init__(self, assignment: Assignment, tell: Tell = lambda _: None) -> None:
+    def __init__(self, assignment: Assignment, tell: Tell, services: Services) -> None:
         """`tell` takes the attempt's progress, in any thread."""
         self._assignment = assignment
         self._tell = tell
+        self._services = services
         self._cancelled = False
         self._waiters: list[asyncio.Future[None]] = []
 

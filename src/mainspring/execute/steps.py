@@ -12,7 +12,7 @@ from collections.abc import Callable
 from mainspring.core.lifecycle import Reason
 from mainspring.core.timer import Micros
 from mainspring.errors import InvalidError
-from mainspring.execute.context import Context, Tell
+from mainspring.execute.context import Context
 from mainspring.execute.failure import failure
 from mainspring.execute.registry import Kind
 from mainspring.execute.results import encode_result
@@ -29,12 +29,12 @@ def wall_clock() -> Micros:
     return time.time_ns() // 1000
 
 
-def prepare(assignment: Assignment, kind: Kind, tell: Tell) -> Prepared:
-    """The call to make; InvalidError if the stored arguments no longer fit the function. `tell`: for its context, if it has one."""
+def prepare(assignment: Assignment, kind: Kind, make_context: Callable[[], Context]) -> Prepared:
+    """The call to make; InvalidError if the stored arguments no longer fit the function."""
     args, kwargs = kind.decode(assignment.arguments)
     if kind.context_name is None:
         return args, kwargs, None
-    context = kwargs[kind.context_name] = Context(assignment, tell)
+    context = kwargs[kind.context_name] = make_context()
     return args, kwargs, context
 
 
