@@ -14,6 +14,7 @@ from mainspring.core.timer import Micros
 from mainspring.errors import InvalidError
 from mainspring.execute.context import Context
 from mainspring.execute.failure import failure
+from mainspring.execute.masking import mask_for
 from mainspring.execute.registry import Kind
 from mainspring.execute.results import encode_result
 from mainspring.execute.signals import Cancel, Retry, Snooze
@@ -60,21 +61,21 @@ def conclude_value(assignment: Assignment, value: object) -> Outcome:
 
 def conclude_error(assignment: Assignment, kind: Kind, error: BaseException, now: Now) -> Outcome:
     job, attempt = assignment.job, assignment.attempt
+    mask = mask_for(assignment.secrets)
     match error:
         case Snooze():
             return Outcome(job, attempt, OutcomeType.SNOOZED, until=error.until(now()))
         case Cancel():
-            return Outcome(
-                job, attempt, OutcomeType.CANCELLED, failure=failure(Reason.RAISED, error), reason=Reason.RAISED
-            )
+            why = failure(Reason.RAISED, error, mask)
+            return Outcome(job, attempt, OutcomeType.CANCELLED, failure=why, reason=Reason.RAISED)
         case Retry():
-            return failed(assignment, failure(Reason.ERROR, error), retry_after_s=error.after_s)
-    return failed(assignment, failure(Reason.ERROR, error), retry=kind.may_retry(error))
+            return failed(assignment, failure(Reason.ERROR, error, mask), retry_after_s=error.after_s)
+    return failed(assignment, failure(Reason.ERROR, error, mask), retry=kind.may_retry(error))
 
 
 def refused(assignment: Assignment, reason: Reason, error: Exception) -> Outcome:
     """Nothing that time would heal: trying the same again is of no use, a replay after a deploy is."""
-    text = Failure(reason, type(error).__name__, failure(reason, error).message)
+    text = Failure(reason, type(error).__name__, failure(reason, error, mask_for(assignment.secrets)).message)
     return failed(assignment, text, retry=False)
 
 

@@ -186,3 +186,14 @@ def wait_for_late(pipe: str) -> str:
     tell(pipe, "go")
     with open(pipe + ".2") as file:
         return file.read()
+
+
+def betray(context: Context) -> None:
+    """Says a secret in every way that others could read."""
+    token = context.secret("TOKEN")
+    context.progress(50, f"logging in with {token}")
+    raise KeepTryingError(f"refused {token!r}")
+
+
+def use_secret(context: Context) -> int:
+    return len(context.secret("TOKEN"))

@@ -48,7 +48,9 @@ async def _list_finished(
 
 async def read_ended(tx: Tx, ids: Sequence[bytes]) -> list[Ended | None]:
     found = {
-        id_: Ended(state, reason, data, Failure(*last) if last[0] is not None else None, tenant, kind, outputs, expires_at)
+        id_: Ended(
+            state, reason, data, Failure(*last) if last[0] is not None else None, tenant, kind, outputs, expires_at
+        )
         for id_, state, reason, data, tenant, kind, outputs, expires_at, *last in await tx.fetch("read_ended", ids)
     }
     return [found.get(id_) for id_ in ids]
