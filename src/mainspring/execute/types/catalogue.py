@@ -33,7 +33,7 @@ class TypeKind(Kind):
     """The kind of a type: as any other, with the type's own checks at submit."""
 
     def __init__(self, type_: JobType) -> None:
-        super().__init__(type_.name, type_.function)
+        super().__init__(type_.name, type_.function, give_up_on=type_.give_up_on)
         self._check = type_.check
 
     def encode(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> bytes:
