@@ -13,6 +13,7 @@ from mainspring.store.service import ALL_TENANTS
 from mainspring.submit import Submitter
 from mainspring.verbs.drafts import Drafts
 from mainspring.verbs.events import EventLog
+from mainspring.verbs.pieces import Pieces
 from mainspring.verbs.waiter import Waiter
 from mainspring.verbs.watch import JobWatch
 
@@ -43,6 +44,7 @@ class Engine:
         self.audit = AuditLog(store)
         self.events = EventLog(store)
         self.watch = JobWatch(store)
+        self.pieces = Pieces(store, objects)
         self._silence = [store.subscribe(part.hear) for part in (self.waiter, self.events, self.watch)]
 
     def verbs(self, tenant: str | None, actor: Actor) -> "LocalVerbs":
@@ -58,3 +60,4 @@ class Engine:
         self.waiter.close()
         self.events.close()
         self.watch.close()
+        self.pieces.close()
