@@ -240,13 +240,15 @@ class App:
         if isinstance(self.settings, ServerSettings):
             self._remote = Remote(self.settings.open())
         else:
-            self._engine = Engine(await open_store(self.settings, self.clock), ObjectPlace(self.settings.objects_place))
+            store = await open_store(self.settings, self.clock)
+            self._engine = Engine(store, ObjectPlace(self.settings.objects_place, store.agree))
 
     async def _close(self) -> None:
         engine, self._engine = self._engine, None
         remote, self._remote = self._remote, None
         if engine is not None:
             engine.close()
+            engine.objects.close()
             await engine.store.close()
         if remote is not None:
             await remote.close()
