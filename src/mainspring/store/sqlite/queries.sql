@@ -237,6 +237,10 @@ from carray(?1) c cross join spec s on s.job = c.value
 select s.job, s.arguments, s.options, j.failures from spec s join job j on j.id = s.job where s.job in (select value from carray(?1))
 
 -- name: complete_jobs
+update job set state = 'completed', finished_at = ?2, usage = null
+where id in (select value from carray(?1)) and attempt = ?3 and state in ('assigned', 'running')
+
+-- name: complete_used_jobs
 -- Each value of the array is an id followed by what its attempt used.
 update job set state = 'completed', finished_at = ?2, usage = nullif(substr(value, 17), x'')
 from carray(?1) where id = substr(value, 1, 16) and attempt = ?3 and state in ('assigned', 'running')
