@@ -6,6 +6,7 @@ costs is told for the nodes and for the server apart: on one machine they share 
 
 import argparse
 import json
+import statistics
 import tempfile
 import time
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from bench.peers.mainspring_postgres import MainspringPostgres
 
 NODES = (1, 2, 4)
 JOBS = 200_000
+ROUNDS = 5
 _CHUNK = 10_000
 _READY_WITHIN_S = 60.0
 _POLL_S = 0.05
@@ -95,14 +97,25 @@ def table(results: Sequence[Scaled]) -> Table:
 
 
 def measure_all(nodes: Sequence[int], jobs: int, workdir: Path, console: Console) -> list[Scaled]:
-    """Measure each number of nodes, show the table."""
+    """Measure each number of nodes in turn, several times, because one drain is as much as a tenth off; show the middle."""
 
     def say(text: str) -> None:
         console.print(f"scale: {text}", markup=False, highlight=False, soft_wrap=True)
 
-    results = [measure(count, jobs, workdir, say) for count in nodes]
+    rounds = [[measure(count, jobs, workdir, say) for count in nodes] for _ in range(ROUNDS)]
+    results = [median(each) for each in zip(*rounds, strict=True)]
     console.print(table(results))
     return results
+
+
+def median(measured: Sequence[Scaled]) -> Scaled:
+    """Of several rounds with the same number of nodes: the middle of each figure."""
+    return Scaled(
+        measured[0].nodes,
+        statistics.median(each.drain_per_s for each in measured),
+        statistics.median(each.nodes_cpu_s for each in measured),
+        statistics.median(each.server_cpu_s for each in measured),
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -39,6 +39,10 @@ class Assignment(Struct, frozen=True, gc=False):
     lane: int = 0
     secrets: dict[str, str] = {}  # by the names that its option `secrets` gives them
 
+    def __repr__(self) -> str:
+        """Without what may be nobody's business: logs and tracebacks show assignments."""
+        return f"Assignment(job={self.job.hex()}, attempt={self.attempt}, tenant={self.tenant!r}, kind={self.kind!r})"
+
 
 class PullReply(Struct, frozen=True):
     """What a worker far away gets for a pull. `cancel` and `drain`: as in `ReportReply`."""

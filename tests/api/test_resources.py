@@ -53,6 +53,9 @@ async def test_templates(each_site: Site) -> None:
     assert ok(await site.ask("PUT", "/v1/templates/plus", changed))["version"] == 2
     job = ok(await site.ask("POST", "/v1/templates/plus/submit", {"values": {"first": 40}}, key="submitter"), 201)
     assert (await site.ended(job["id"]))["result"] == 42
+    keyed = {"values": {"first": 40}, "options": {"key": "once"}}
+    first = ok(await site.ask("POST", "/v1/templates/plus/submit", keyed, key="submitter"), 201)
+    assert ok(await site.ask("POST", "/v1/templates/plus/submit", keyed, key="submitter"))["id"] == first["id"]
     missing = await site.ask("POST", "/v1/templates/plus/submit", key="submitter")
     assert (missing.status, missing.document["type"]) == (422, "/v1/problems/invalid")
     assert [one["version"] for one in ok(await site.ask("GET", "/v1/templates/plus/versions"))] == [2, 1]

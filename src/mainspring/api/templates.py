@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 from mainspring.api.asking import Ask
 from mainspring.api.jobs import Name
 from mainspring.api.limits import MAX_PAGE
-from mainspring.api.operations import Room
+from mainspring.api.operations import Content, Room
 from mainspring.api.replies import Reply, document, nothing
 from mainspring.errors import InvalidError
 from mainspring.verbs import documents as d
@@ -96,15 +96,18 @@ async def share_template(ask: Ask) -> Reply:
     "submit_template",
     body=d.TemplateSubmit,
     body_optional=True,
-    answer=d.Submitted,
-    status=201,
+    answers={
+        201: Content(d.Submitted, description="It was submitted."),
+        200: Content(d.Submitted, description="A job with this key, or with these arguments, was there already."),
+    },
     problems=(409,),
 )
 async def submit_template(ask: Ask) -> Reply:
     """Submit a job from a template. Its placeholders filled in, the options laid over the template's."""
     asked = await ask.document(d.TemplateSubmit, d.TemplateSubmit())
     with ask.parts.quotas.jobs(ask.one_tenant, 1):
-        return document(await ask.verbs.templates.submit(ask.path("name"), asked), 201)
+        made = await ask.verbs.templates.submit(ask.path("name"), asked)
+    return document(made, 200 if made.existed else 201)
 
 
 @TEMPLATES.post("/v1/templates/validate", "validate_template", body=ValidateRequest)

@@ -86,7 +86,6 @@ class Serving:
         self._server.should_exit = True
         await self._task
         await self.parts.close()
-        await self.parts.close()
         await self._quotas.stop()
         if self._keyring is not None:
             self._keyring.close()

@@ -113,6 +113,7 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     started_at: Micros | None
     finished_at: Micros | None
     reason: str | None
+    usage: bytes | None = None  # JSON: what the attempt that ended last used
     arguments: bytes
     options: Options
 

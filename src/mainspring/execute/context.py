@@ -12,6 +12,8 @@ from datetime import datetime
 from mainspring.core.partition import format_id
 from mainspring.core.timer import from_micros
 from mainspring.errors import InvalidError
+from mainspring.execute.masking import mask_for
+from mainspring.execute.services import Services
 from mainspring.execute.signals import Cancel
 from mainspring.wire import Assignment, Progress
 
@@ -23,12 +25,13 @@ Tell = Callable[[Progress], None]
 class Context:
     """One attempt, as its function sees it."""
 
-    __slots__ = ("_assignment", "_cancelled", "_tell", "_waiters")
+    __slots__ = ("_assignment", "_cancelled", "_services", "_tell", "_waiters")
 
-    def __init__(self, assignment: Assignment, tell: Tell = lambda _: None) -> None:
+    def __init__(self, assignment: Assignment, tell: Tell, services: Services) -> None:
         """`tell` takes the attempt's progress, in any thread."""
         self._assignment = assignment
         self._tell = tell
+        self._services = services
         self._cancelled = False
         self._waiters: list[asyncio.Future[None]] = []
 
@@ -82,6 +85,17 @@ class Context:
     def labels(self) -> frozenset[str]:
         return self._assignment.options.labels
 
+    def secret(self, name: str) -> str:
+        """The value of a secret, by the name that the job's option `secrets` gives it. It is masked in logs, progress and
+        failures, and nowhere else: a result that holds it shows it."""
+        try:
+            return self._assignment.secrets[name]
+        except KeyError:
+            known = ", ".join(self._assignment.secrets) or "none"
+            raise InvalidError(
+                "secrets", f"this job has no secret {name!r}; its option `secrets` names: {known}"
+            ) from None
+
     def progress(self, percent: float, message: str = "") -> None:
         """Say how far the job is: 0 to 100, and a few words. Not awaited, and the same in async functions, threads and processes.
 
@@ -92,7 +106,8 @@ class Context:
             raise InvalidError("percent", f"expected a number from 0 to 100, got {percent!r}")
         if not isinstance(message, str):
             raise InvalidError("message", f"expected text, got {type(message).__name__}")
-        text = message[:MAX_PROGRESS_MESSAGE].encode(errors="replace").decode()
+        shown = mask_for(self._assignment.secrets).text(message)
+        text = shown[:MAX_PROGRESS_MESSAGE].encode(errors="replace").decode()
         self._tell(Progress(self._assignment.job, self._assignment.attempt, float(percent), text))
 
     @property

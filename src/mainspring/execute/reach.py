@@ -4,8 +4,10 @@ Made by the worker for its runner, over whatever link it has. Guarantees: a call
 of a worker is; `SessionEndedError` says that the attempt is no longer this worker's, and so does a worker without a session.
 """
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
+from typing import Any, TypeVar
 
 from mainspring.core.objects import Found
 from mainspring.core.retry import Backoff
@@ -15,6 +17,7 @@ from mainspring.execute.patience import persist
 from mainspring.wire import Assignment
 
 _FINAL = (InvalidError, NotFoundError)
+_T = TypeVar("_T")
 
 
 class Reach:
@@ -57,3 +60,26 @@ class Reach:
         if session is None:
             raise SessionEndedError("this worker has no session now")
         return session
+
+
+class AttemptReach:
+    """`Reach` for one attempt, from whatever thread and event loop; `loop`: the worker's, in which its link is used."""
+
+    def __init__(self, reach: Reach, assignment: Assignment, loop: asyncio.AbstractEventLoop) -> None:
+        self._reach = reach
+        self._assignment = assignment
+        self._loop = loop
+
+    async def put(self, name: str, data: bytes | Path) -> None:
+        await self._in_loop(self._reach.put(self._assignment, name, data))
+
+    async def read(self, name: str) -> bytes | None:
+        return await self._in_loop(self._reach.read(self._assignment, name))
+
+    async def find(self, prefix: str) -> list[Found]:
+        return await self._in_loop(self._reach.find(self._assignment, prefix))
+
+    async def _in_loop(self, call: Coroutine[Any, Any, _T]) -> _T:
+        if asyncio.get_running_loop() is self._loop:
+            return await call
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call, self._loop))

@@ -77,6 +77,11 @@ class Kind:
         except Exception as error:
             raise InvalidError("result", words(error)) from None
 
+    @property
+    def takes_context(self) -> bool:
+        self._resolved()
+        return self.context_name is not None
+
     def may_retry(self, error: BaseException) -> bool:
         """Is trying again of use after this error?"""
         return not isinstance(error, self.give_up_on) and (self.retry_on is None or isinstance(error, self.retry_on))

@@ -12,14 +12,19 @@ import contextlib
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from mainspring.core.lifecycle import Reason
 from mainspring.errors import InvalidError, NotFoundError
 from mainspring.execute.attempt import Attempt, Stop, stopped
+from mainspring.execute.context import Context
 from mainspring.execute.hooks import Hooks
+from mainspring.execute.metering import StepMeter, cpu_usage, in_thread
 from mainspring.execute.pools.processes import Processes
 from mainspring.execute.pools.threads import Threads
-from mainspring.execute.reach import Reach
+from mainspring.execute.reach import AttemptReach, Reach
 from mainspring.execute.registry import Kind, Pool, Registry
+from mainspring.execute.services import Services
 from mainspring.execute.steps import Now, call, conclude_error, conclude_value, prepare, refused
 from mainspring.wire import Assignment, Outcome, OutcomeType, Progress
 
@@ -54,6 +59,7 @@ class Runner:
         self._stop_grace_s = stop_grace_s
         self._now = now
         self._loop = asyncio.get_running_loop()
+        self._meter = StepMeter()
         self._threads = Threads(threads)
         self._processes = Processes(processes, stop_grace_s)
 
@@ -121,7 +127,7 @@ class Runner:
     async def _run_in_loop(self, attempt: Attempt, kind: Kind) -> None:
         assignment = attempt.assignment
         try:
-            args, kwargs, attempt.context = prepare(assignment, kind, partial(self._hear, attempt))
+            args, kwargs, attempt.context = prepare(assignment, kind, partial(self._make_context, attempt))
         except InvalidError as error:
             return await self._end(attempt, refused(assignment, Reason.ARGUMENTS, error))
         if attempt.stop is not None:  # before it began
@@ -130,12 +136,17 @@ class Runner:
         if assignment.options.timeout_s is not None:
             self._arm(attempt)
         try:
-            outcome = conclude_value(assignment, await kind.function(*args, **kwargs))
+            value, rest = self._meter.enter(kind.function(*args, **kwargs), attempt)
+            if rest is not None:
+                value = await rest
+            outcome = conclude_value(assignment, value, cpu_usage(attempt.cpu_ns))
         except (KeyboardInterrupt, GeneratorExit):  # the process or the loop ends, not the job
             raise
         except BaseException as error:  # also a CancelledError that nobody asked for
             outcome = conclude_error(assignment, kind, error, self._now)
-        if attempt.stop is not None or self._follow:
+        if outcome.usage is None:
+            outcome = replace(outcome, usage=cpu_usage(attempt.cpu_ns))
+        if attempt.stop is not None or attempt.services is not None or self._follow:
             return await self._end(attempt, outcome)
         self._settle(attempt, outcome)
         self._release(attempt)
@@ -158,17 +169,28 @@ class Runner:
             raise NotFoundError(f"this worker knows no kind {attempt.assignment.kind!r}; is its module imported here?")
         if attempt.stop is not None:
             return None
-        hear = partial(self._hear, attempt)
         if kind.pool is Pool.PROCESS:
+            if kind.takes_context:
+                attempt.services = self._make_services(attempt)
+            hear = partial(self._hear, attempt)
             return await self._processes.perform(attempt, kind, partial(self._arm, attempt), hear)
-        args, kwargs, attempt.context = prepare(attempt.assignment, kind, hear)
+        args, kwargs, attempt.context = prepare(attempt.assignment, kind, partial(self._make_context, attempt))
         function: Any = partial(kind.function, *args, **kwargs)
-        work = partial(call, attempt.assignment, kind, function, self._now)
+        work = partial(in_thread, partial(call, attempt.assignment, kind, function, self._now))
         return await self._threads.perform(attempt, work, partial(self._arm, attempt))
+
+    def _make_context(self, attempt: Attempt) -> Context:
+        attempt.services = services = self._make_services(attempt)
+        return Context(attempt.assignment, partial(self._hear, attempt), services)
+
+    def _make_services(self, attempt: Attempt) -> Services:
+        return Services(attempt.assignment, AttemptReach(self._reach, attempt.assignment, self._loop))
 
     async def _end(self, attempt: Attempt, outcome: Outcome | None) -> None:
         """The function has ended, or never began (None)."""
         try:
+            if attempt.services is not None:
+                outcome = await self._put_away(attempt, attempt.services, outcome)
             if not attempt.settled:
                 final = outcome if attempt.stop is None and outcome is not None else stopped(attempt, outcome)
                 self._settle(attempt, final)
@@ -176,6 +198,16 @@ class Runner:
                 await self._hooks.ended(attempt.assignment, attempt.kind, attempt.outcome)
         finally:
             self._release(attempt)
+
+    async def _put_away(self, attempt: Attempt, services: Services, outcome: Outcome | None) -> Outcome | None:
+        """Whoever wants it to stop now is too late, unless the worker cannot wait: then its outcome goes without the rest."""
+        attempt.begun, attempt.halt = False, None
+        if outcome is not None:
+            outcome = services.conclude(outcome)
+        if attempt.stop is None:
+            attempt.concluded = outcome
+        await services.close()
+        return outcome
 
     def _hear(self, attempt: Attempt, progress: Progress) -> None:
         """In whatever thread the function runs."""
@@ -212,7 +244,7 @@ class Runner:
             attempt.timer = self._loop.call_later(timeout_s, self._stop, attempt, Stop.TIMEOUT)
 
     def _stop(self, attempt: Attempt, why: Stop) -> None:
-        if attempt.settled or attempt.stop is not None:
+        if attempt.settled or attempt.stop is not None or attempt.concluded is not None:
             return
         attempt.stop = why
         told = self._halt(attempt)
@@ -233,7 +265,7 @@ class Runner:
     def _give_up(self, attempt: Attempt) -> None:
         """Decide the outcome although the function still runs; its slot stays taken until it ends."""
         if not attempt.settled:
-            self._settle(attempt, stopped(attempt, None))
+            self._settle(attempt, attempt.concluded or stopped(attempt, None))
 
     def _drop(self, attempt: Attempt) -> None:
         attempt.settled = True

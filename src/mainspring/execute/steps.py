@@ -12,12 +12,13 @@ from collections.abc import Callable
 from mainspring.core.lifecycle import Reason
 from mainspring.core.timer import Micros
 from mainspring.errors import InvalidError
-from mainspring.execute.context import Context, Tell
+from mainspring.execute.context import Context
 from mainspring.execute.failure import failure
+from mainspring.execute.masking import mask_for
 from mainspring.execute.registry import Kind
 from mainspring.execute.results import encode_result
 from mainspring.execute.signals import Cancel, Retry, Snooze
-from mainspring.wire import Assignment, Failure, Outcome, OutcomeType
+from mainspring.wire import Assignment, Failure, Outcome, OutcomeType, Usage
 
 Now = Callable[[], Micros]
 Prepared = tuple[tuple[object, ...], dict[str, object], Context | None]
@@ -29,12 +30,12 @@ def wall_clock() -> Micros:
     return time.time_ns() // 1000
 
 
-def prepare(assignment: Assignment, kind: Kind, tell: Tell) -> Prepared:
-    """The call to make; InvalidError if the stored arguments no longer fit the function. `tell`: for its context, if it has one."""
+def prepare(assignment: Assignment, kind: Kind, make_context: Callable[[], Context]) -> Prepared:
+    """The call to make; InvalidError if the stored arguments no longer fit the function."""
     args, kwargs = kind.decode(assignment.arguments)
     if kind.context_name is None:
         return args, kwargs, None
-    context = kwargs[kind.context_name] = Context(assignment, tell)
+    context = kwargs[kind.context_name] = make_context()
     return args, kwargs, context
 
 
@@ -47,11 +48,11 @@ def call(assignment: Assignment, kind: Kind, function: Callable[[], object], now
     return conclude_value(assignment, value)
 
 
-def conclude_value(assignment: Assignment, value: object) -> Outcome:
+def conclude_value(assignment: Assignment, value: object, usage: Usage | None = None) -> Outcome:
     if value is None:
-        return Outcome(assignment.job, assignment.attempt, _COMPLETED)
+        return Outcome(assignment.job, assignment.attempt, _COMPLETED, usage=usage)
     try:
-        return Outcome(assignment.job, assignment.attempt, _COMPLETED, encode_result(value))
+        return Outcome(assignment.job, assignment.attempt, _COMPLETED, encode_result(value), usage=usage)
     except InvalidError as error:
         if inspect.iscoroutine(value):
             value.close()  # or Python would warn, far from here, that nobody awaited it
@@ -60,21 +61,21 @@ def conclude_value(assignment: Assignment, value: object) -> Outcome:
 
 def conclude_error(assignment: Assignment, kind: Kind, error: BaseException, now: Now) -> Outcome:
     job, attempt = assignment.job, assignment.attempt
+    mask = mask_for(assignment.secrets)
     match error:
         case Snooze():
             return Outcome(job, attempt, OutcomeType.SNOOZED, until=error.until(now()))
         case Cancel():
-            return Outcome(
-                job, attempt, OutcomeType.CANCELLED, failure=failure(Reason.RAISED, error), reason=Reason.RAISED
-            )
+            why = failure(Reason.RAISED, error, mask)
+            return Outcome(job, attempt, OutcomeType.CANCELLED, failure=why, reason=Reason.RAISED)
         case Retry():
-            return failed(assignment, failure(Reason.ERROR, error), retry_after_s=error.after_s)
-    return failed(assignment, failure(Reason.ERROR, error), retry=kind.may_retry(error))
+            return failed(assignment, failure(Reason.ERROR, error, mask), retry_after_s=error.after_s)
+    return failed(assignment, failure(Reason.ERROR, error, mask), retry=kind.may_retry(error))
 
 
 def refused(assignment: Assignment, reason: Reason, error: Exception) -> Outcome:
     """Nothing that time would heal: trying the same again is of no use, a replay after a deploy is."""
-    text = Failure(reason, type(error).__name__, failure(reason, error).message)
+    text = Failure(reason, type(error).__name__, failure(reason, error, mask_for(assignment.secrets)).message)
     return failed(assignment, text, retry=False)
 
 

@@ -7,6 +7,8 @@ import random
 from collections.abc import Sequence
 from typing import Protocol
 
+from msgspec import json, structs
+
 from mainspring.core.job import JobRecord
 from mainspring.core.lifecycle import Reason, State
 from mainspring.core.timer import Micros, seconds
@@ -14,6 +16,8 @@ from mainspring.runtime.clock import Clock
 from mainspring.runtime.gauges import Gauges
 from mainspring.store.contract import Attempts, Jobs, Settlement
 from mainspring.wire import Outcome, OutcomeType
+
+_encode = json.Encoder().encode
 
 
 class SettleStore(Attempts, Jobs, Protocol):
@@ -43,33 +47,32 @@ class Settler:
 
 def verdict(outcome: Outcome, record: JobRecord | None, now: Micros, random01: float) -> Settlement:
     """What shall become of a job whose attempt ended like this."""
+    job, attempt = outcome.job, outcome.attempt
+    usage = None if outcome.usage is None else _encode(outcome.usage)
     match outcome.type:
         case OutcomeType.COMPLETED:
-            return Settlement(outcome.job, outcome.attempt, State.COMPLETED, result=outcome.result)
+            outputs = _encode(outcome.outputs) if outcome.outputs else None
+            return Settlement(job, attempt, State.COMPLETED, outcome.result, usage=usage, outputs=outputs)
         case OutcomeType.CANCELLED:
             reason = outcome.reason or Reason.REQUESTED
-            return Settlement(outcome.job, outcome.attempt, State.CANCELLED, failure=outcome.failure, reason=reason)
+            return Settlement(job, attempt, State.CANCELLED, failure=outcome.failure, reason=reason, usage=usage)
         case OutcomeType.SNOOZED | OutcomeType.RETURNED:
-            return Settlement(outcome.job, outcome.attempt, State.PENDING, due_at=outcome.until)
+            return Settlement(job, attempt, State.PENDING, due_at=outcome.until, usage=usage)
         case OutcomeType.FAILED:
-            return _after_failure(outcome, record, now, random01)
+            return _after_failure(outcome, record, now, random01, usage)
 
 
-def _after_failure(outcome: Outcome, record: JobRecord | None, now: Micros, random01: float) -> Settlement:
-    reason = outcome.failure.reason if outcome.failure else Reason.ERROR
+def _after_failure(
+    outcome: Outcome, record: JobRecord | None, now: Micros, random01: float, usage: bytes | None
+) -> Settlement:
+    ended = Settlement(
+        outcome.job, outcome.attempt, State.PENDING, failure=outcome.failure, counts="failure", usage=usage
+    )
     failures = record.failures + 1 if record else 1
     if record is None or not outcome.retry or failures > record.options.retries:
-        return Settlement(
-            outcome.job, outcome.attempt, State.FAILED, failure=outcome.failure, reason=reason, counts="failure"
-        )
+        reason = outcome.failure.reason if outcome.failure else Reason.ERROR
+        return structs.replace(ended, state=State.FAILED, reason=reason)
     wait_s = outcome.retry_after_s
     if wait_s is None:
         wait_s = record.options.backoff.delay_s(failures, random01)
-    return Settlement(
-        outcome.job,
-        outcome.attempt,
-        State.PENDING,
-        failure=outcome.failure,
-        due_at=now + seconds(wait_s),
-        counts="failure",
-    )
+    return structs.replace(ended, due_at=now + seconds(wait_s))

@@ -88,7 +88,8 @@ class Settlement(Struct, frozen=True, gc=False):
     """The end of one attempt, as decided by the settler: the wanted state and what goes with it.
 
     `pending` needs `due_at`; a job whose cancel was requested becomes `cancelled` instead. `counts` says which counter rises:
-    "failure", "loss" or none.
+    "failure", "loss" or none. `usage` (JSON of `wire.Usage`) is what the attempt used. `completed` only: `outputs` is the list
+    of its files (JSON of `wire.Stored`), `expires_at` when they and the result go, if that is before the job does.
     """
 
     job: bytes
@@ -99,6 +100,9 @@ class Settlement(Struct, frozen=True, gc=False):
     due_at: Micros | None = None
     reason: str | None = None
     counts: str | None = None
+    usage: bytes | None = None
+    outputs: bytes | None = None
+    expires_at: Micros | None = None
 
 
 class JobFilter(Struct, frozen=True, kw_only=True):
@@ -167,10 +171,11 @@ class AttemptFailure(Struct, frozen=True):
     attempt: int
     at: Micros
     failure: Failure
+    usage: bytes | None = None
 
 
 class Ended(Struct, frozen=True):
-    """How a job ended, for those who wait for it."""
+    """How a job ended, for those who wait for it. `result` is b"null" where there are only `outputs`."""
 
     state: str
     reason: str | None
@@ -178,6 +183,8 @@ class Ended(Struct, frozen=True):
     failure: Failure | None
     tenant: str
     kind: str
+    outputs: bytes | None = None
+    expires_at: Micros | None = None
 
 
 class Transaction(Protocol):
@@ -311,7 +318,8 @@ class Attempts(Protocol):
 
     async def settle_attempts(self, session: bytes, settlements: Sequence[Settlement]) -> list[bool]:
         """Apply each settlement whose job is live in this session with exactly that attempt; False where it is not (a late or
-        repeated outcome, another session's job): such a one changes nothing."""
+        repeated outcome, another session's job): such a one changes nothing. The job's `usage` is that of the attempt that ended
+        last, None where that one's is not known; a failure has its attempt's."""
 
     async def mark_running(self, attempts: Sequence[tuple[bytes, int]], progress: Sequence[Progress] = ()) -> None:
         """assigned -> running for attempts that outlive a report interval. `progress` is kept where its attempt is live, the

@@ -17,6 +17,8 @@ from mainspring.store.service import KeyRecord, Quota, TenantRecord
 
 CLAIM_LIFE: Micros = 24 * HOUR  # a job with a claim stays for so long, whatever retention says
 
+NO_RESULT = b"null"  # the data of a result row that is there for its outputs
+
 REPLAYABLE = frozenset({State.FAILED, State.CANCELLED})
 
 decode_options = json.Decoder(Options).decode
@@ -40,6 +42,7 @@ class Row(Struct):
     tenant: str
     created_at: Micros
     finished_at: Micros | None
+    usage: bytes | None
     options: Options
 
 
@@ -77,7 +80,8 @@ def band_for(priority: int, options: Options) -> int:
 
 
 def count_settled(row: Row, settlement: Settlement) -> None:
-    """The counter that this end of an attempt raises."""
+    """The counter that this end of an attempt raises, and what the attempt used."""
+    row.usage = settlement.usage
     row.failures += settlement.counts == "failure"
     row.losses += settlement.counts == "loss"
 

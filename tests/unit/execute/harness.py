@@ -13,9 +13,11 @@ import msgspec
 from mainspring.core.job import Options
 from mainspring.core.objects import Found
 from mainspring.core.retry import Backoff
-from mainspring.errors import SessionEndedError
+from mainspring.errors import NotFoundError, SessionEndedError
+from mainspring.execute.context import Context, Tell
 from mainspring.execute.link import Cancel
 from mainspring.execute.registry import Kind, Registry
+from mainspring.execute.services import Services
 from mainspring.execute.worker import Worker
 from mainspring.objects.place import ObjectPlace
 from mainspring.wire import Assignment, Outcome, Report, ReportReply, WorkerInfo
@@ -130,6 +132,31 @@ class MemoryLink:
         self.called[call].set()
         if self.errors[call]:
             raise self.errors[call].pop(0)
+
+
+class PlaceObjects:
+    """The objects of one job with nothing between."""
+
+    def __init__(self, job: bytes, place: ObjectPlace | None = None) -> None:
+        self._job = job
+        self._place = place or ObjectPlace("memory:///")
+
+    async def put(self, name: str, data: bytes | Path) -> None:
+        await self._place.put(self._job, name, data)
+
+    async def read(self, name: str) -> bytes | None:
+        try:
+            return await self._place.read(self._job, name)
+        except NotFoundError:
+            return None
+
+    async def find(self, prefix: str) -> list[Found]:
+        return await self._place.find(self._job, prefix)
+
+
+def context_of(assignment: Assignment, tell: Tell = lambda _: None) -> Context:
+    """A context outside of any worker."""
+    return Context(assignment, tell, Services(assignment, PlaceObjects(assignment.job)))
 
 
 def registry_of(*functions: Callable[..., Any], **options: Any) -> Registry:

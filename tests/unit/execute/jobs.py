@@ -5,11 +5,17 @@ import ctypes
 import os
 import subprocess
 import sys
+import tempfile
 import threading
+import time
+from pathlib import Path
 from typing import Any
 
+from mainspring.errors import SessionEndedError
 from mainspring.execute.context import Context
+from mainspring.execute.services import Services
 from mainspring.execute.signals import Cancel, Retry, Snooze
+from mainspring.wire import Stored, Usage
 
 
 class KeepTryingError(Exception):
@@ -34,6 +40,31 @@ def tell(pipe: str, text: str) -> None:
 
 def pid() -> int:
     return os.getpid()
+
+
+BURN_S = 0.03
+
+
+def burn(cpu_s: float) -> None:
+    """Use so much of a processor."""
+    end = time.thread_time() + cpu_s
+    while time.thread_time() < end:
+        pass
+
+
+def burn_a_while() -> None:
+    burn(BURN_S)
+
+
+def burn_in_child() -> None:
+    code = f"import time\nwhile time.process_time() < {BURN_S}: pass"
+    subprocess.run([sys.executable, "-S", "-c", code], check=True)
+
+
+def use_much(megabytes: int, path: str) -> None:
+    memory = bytearray(megabytes << 20)
+    Path(path).write_bytes(memory[: 1 << 20])
+    burn(BURN_S)
 
 
 def double(number: int) -> int:
@@ -136,3 +167,59 @@ def in_disguise(number: int) -> int:
 
 plain_in_disguise = in_disguise
 in_disguise = Decorated(in_disguise)  # type: ignore[assignment]
+
+
+def use_objects(context: Context) -> list[str | None]:
+    return asyncio.run(use_objects_async(context))
+
+
+async def use_objects_async(context: Context) -> list[str | None]:
+    """Every call of its services, from wherever this runs."""
+    services = context._services
+    await services.put("a/1", b"\0\xff")
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(b"from a file")
+        file.flush()
+        await services.put("a/2", Path(file.name))
+    services.log(1, b"written")
+    services.outputs.append(Stored("report", 3, "abc"))
+    services.use(Usage(cpu_s=1.5, peak_mb=7))
+    services.use(Usage(cpu_s=0.5, peak_mb=3, sent_bytes=2))
+    found = [f"{each.name}:{each.size}" for each in await services.find("a/")]
+    return [*found, (await services.read("a/2") or b"").decode(), await _text(services, "a/3")]
+
+
+async def _text(services: Services, name: str) -> str | None:
+    data = await services.read(name)
+    return None if data is None else data.decode()
+
+
+def late_thread(context: Context, pipe: str) -> None:
+    """Leaves a thread behind that wants to write when the next job is here."""
+    threading.Thread(target=_write_late, args=(context, pipe)).start()
+
+
+def _write_late(context: Context, pipe: str) -> None:
+    with open(pipe) as file:
+        file.read()  # until the next job runs
+    try:
+        asyncio.run(context._services.put("late", b""))
+    except SessionEndedError as error:
+        tell(pipe + ".2", str(error))
+
+
+def wait_for_late(pipe: str) -> str:
+    tell(pipe, "go")
+    with open(pipe + ".2") as file:
+        return file.read()
+
+
+def betray(context: Context) -> None:
+    """Says a secret in every way that others could read."""
+    token = context.secret("TOKEN")
+    context.progress(50, f"logging in with {token}")
+    raise KeepTryingError(f"refused {token!r}")
+
+
+def use_secret(context: Context) -> int:
+    return len(context.secret("TOKEN"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from execute import jobs
-from execute.harness import MemoryLink, registry_of, working
+from execute.harness import MemoryLink, context_of, registry_of, working
 from mainspring.core.job import Options
 from mainspring.errors import ForbiddenError, InvalidError, UnknownKeyError
 from mainspring.execute.context import Context
@@ -129,7 +129,7 @@ def test_a_message_is_text_of_bounded_length_that_can_be_sent() -> None:
 
 
 def _context(*tell: Any) -> Context:
-    return Context(Assignment(b"\1" * 16, 3, "acme", "mail", "send", b"{}", Options(), 0), *tell)
+    return context_of(Assignment(b"\1" * 16, 3, "acme", "mail", "send", b"{}", Options(), 0), *tell)
 
 
 async def test_a_worker_that_is_told_to_leave_finishes_and_leaves() -> None:

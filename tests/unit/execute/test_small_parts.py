@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from execute.harness import context_of
 from mainspring.core.job import Options
 from mainspring.core.timer import SECOND, to_micros
 from mainspring.errors import InvalidError, MainspringError
@@ -19,7 +20,7 @@ _AT = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 def _context(failures: int = 0, **options: Any) -> Context:
-    return Context(Assignment(b"\1" * 16, 3, "acme", "mail", "send", b"{}", Options(**options), failures))
+    return context_of(Assignment(b"\1" * 16, 3, "acme", "mail", "send", b"{}", Options(**options), failures))
 
 
 @pytest.mark.parametrize("signal", [Retry(), Retry("10m"), Snooze(5), Snooze(_AT), Cancel(), Cancel("x")])

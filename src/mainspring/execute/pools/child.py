@@ -22,22 +22,29 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
+from msgspec.structs import replace
+
 from mainspring.core.lifecycle import Reason
 from mainspring.errors import InvalidError
 from mainspring.execute.context import Context
 from mainspring.execute.failure import failure
+from mainspring.execute.metering import ProcessMeter
+from mainspring.execute.pools.asking import Asking
 from mainspring.execute.pools.frames import (
+    Ask,
     Begun,
     Ended,
     Function,
+    Log,
     Moved,
     Order,
-    decode_order,
+    decode_for_child,
     encode,
     frame,
     receive_frame,
 )
 from mainspring.execute.registry import Kind, Pool
+from mainspring.execute.services import Services
 from mainspring.execute.steps import call, failed, prepare, refused, wall_clock
 from mainspring.execute.targets import load
 from mainspring.wire import Outcome, Progress
@@ -55,7 +62,9 @@ class Child:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._saying = threading.Lock()
-        self._orders: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._orders: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
+        self._asking: Asking | None = None
+        self._services: Services | None = None
         self._kinds: dict[str, Kind] = {}
         self._loop: asyncio.Runner | None = None
         self._working = False
@@ -67,8 +76,8 @@ class Child:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the parent's to handle
         signal.signal(signal.SIGTERM, self._on_term)
         threading.Thread(target=self._listen, name="mainspring-orders", daemon=True).start()
-        while (data := self._orders.get()) is not None:
-            outcome = self._attempt(decode_order(data))
+        while (order := self._orders.get()) is not None:
+            outcome = self._attempt(order)
             self._working = False
             self._say(Ended(outcome))
         if self._loop is not None:
@@ -77,8 +86,12 @@ class Child:
     def _listen(self) -> None:
         """In a thread, so that the parent's end is noticed while a job runs."""
         while (data := receive_frame(self._sock)) is not None:
-            self._working = True
-            self._orders.put(data)
+            order = decode_for_child(data)
+            if isinstance(order, Order):
+                self._working = True
+                self._orders.put(order)
+            elif self._asking is not None:
+                self._asking.answered(order)
         if self._working:
             os.killpg(0, signal.SIGKILL)
         self._orders.put(None)
@@ -90,24 +103,38 @@ class Child:
         except BaseException as error:  # importing the user's module runs the user's code
             return failed(assignment, failure(Reason.ERROR, error))
         try:
-            args, kwargs, self._context = prepare(assignment, kind, self._tell)
+            args, kwargs, self._context = prepare(assignment, kind, lambda: self._make_context(order))
         except InvalidError as error:
             return refused(assignment, Reason.ARGUMENTS, error)
         if assignment.options.timeout_s is not None:
             self._say(Begun())
         function = partial(kind.function, *args, **kwargs)
+        meter = ProcessMeter()
         try:
-            return call(assignment, kind, partial(self._run, kind, function), wall_clock)
+            outcome = call(assignment, kind, partial(self._run, kind, function), wall_clock)
         except _Interrupt as error:  # it came just after the function's end
             return failed(assignment, failure(Reason.ERROR, error))
         finally:
             self._context = None
+        outcome = replace(outcome, usage=meter.usage())
+        return outcome if self._services is None else self._closed(self._services, outcome)
+
+    def _make_context(self, order: Order) -> Context:
+        self._asking = Asking(self._say)
+        self._services = Services(order.assignment, self._asking, self._asking.log)
+        return Context(order.assignment, self._tell, self._services)
+
+    def _closed(self, services: Services, outcome: Outcome) -> Outcome:
+        if self._asking is not None:
+            self._asking.close()
+        self._services = self._asking = None
+        return services.conclude(outcome)
 
     def _tell(self, progress: Progress) -> None:
         """In whatever thread the function uses. A thread that outlives its job may still talk: the parent does not listen."""
         self._say(Moved(progress))
 
-    def _say(self, what: Begun | Moved | Ended) -> None:
+    def _say(self, what: Begun | Moved | Log | Ask | Ended) -> None:
         data = frame(encode(what))
         with self._saying:
             self._sock.sendall(data)

@@ -16,7 +16,20 @@ import threading
 from collections.abc import Callable
 
 from mainspring.execute.context import Tell
-from mainspring.execute.pools.frames import Begun, Ended, Moved, Order, decode_answer, encode, frame, read_frame
+from mainspring.execute.pools.asking import answer
+from mainspring.execute.pools.frames import (
+    Ask,
+    Begun,
+    Ended,
+    Log,
+    Moved,
+    Order,
+    decode_for_parent,
+    encode,
+    frame,
+    read_frame,
+)
+from mainspring.execute.services import Services
 from mainspring.wire import Outcome
 
 _CODE = "import sys; sys.path[:] = {path!r}; from mainspring.execute.pools.child import main; main({fd}, {parent})"
@@ -57,21 +70,34 @@ class ChildProcess:
     def usable(self) -> bool:
         return not self._halted and not self._exit.done()
 
-    async def perform(self, order: Order, begun: Callable[[], None], moved: Tell) -> Outcome:
-        """Run one attempt; ProcessDiedError if the process does not live to tell."""
+    async def perform(self, order: Order, begun: Callable[[], None], moved: Tell, services: Services | None) -> Outcome:
+        """Run one attempt; ProcessDiedError if the process does not live to tell. `services`: of a function with a context."""
         self._writer.write(frame(encode(order)))
+        answering: set[asyncio.Task[None]] = set()
         try:
             while True:
-                match decode_answer(await read_frame(self._reader)):
+                match decode_for_parent(await read_frame(self._reader)):
                     case Begun():
                         begun()
                     case Moved(progress):
                         moved(progress)
+                    case Log(stream, data) if services is not None:
+                        services.log(stream, data)
+                    case Ask() as ask if services is not None:
+                        task = self._loop.create_task(self._answer(ask, services))
+                        answering.add(task)
+                        task.add_done_callback(answering.discard)
                     case Ended(outcome):
                         return outcome
         except (asyncio.IncompleteReadError, ConnectionError):
             self.kill()  # it may live on with its end closed
             raise ProcessDiedError(_epitaph(await self._exit)) from None
+        finally:
+            for task in answering:  # nobody waits for them any more
+                task.cancel()
+
+    async def _answer(self, ask: Ask, services: Services) -> None:
+        self._writer.write(frame(encode(await answer(ask, services))))
 
     def halt(self) -> bool:
         """Ask the job to end, and kill the process after the grace."""

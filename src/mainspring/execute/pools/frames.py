@@ -1,7 +1,8 @@
 """What the process pool and its children say to each other: length-prefixed MessagePack over a socket pair.
 
 The parent sends an `Order`. The child answers with `Begun` when the function of a job with a timeout begins, with `Moved`
-whenever it says how far it is, and at last with `Ended`. Only these shapes travel; a job's arguments stay the JSON they were.
+whenever it says how far it is, with `Log` when it writes, and at last with `Ended`. Between, it may `Ask` for the objects of its
+job, and the parent sends an `Answer` to each. Only these shapes travel; a job's arguments stay the JSON they were.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import struct
 import msgspec
 from msgspec import Struct
 
+from mainspring.core.objects import Found
 from mainspring.execute.targets import Target
 from mainspring.wire import Assignment, Outcome, Progress
 
@@ -25,7 +27,7 @@ class Function(Struct, frozen=True):
     errors: bytes
 
 
-class Order(Struct, frozen=True):
+class Order(Struct, frozen=True, tag=True):
     """Run this attempt."""
 
     function: Function
@@ -40,13 +42,55 @@ class Moved(Struct, frozen=True, tag=True):
     progress: Progress
 
 
+class Log(Struct, frozen=True, tag=True):
+    stream: int
+    data: bytes
+
+
+class Put(Struct, frozen=True, tag=True):
+    """`path`: a file to take instead of `data`; both sides are on one machine."""
+
+    name: str
+    data: bytes = b""
+    path: str | None = None
+
+
+class Read(Struct, frozen=True, tag=True):
+    name: str
+
+
+class Find(Struct, frozen=True, tag=True):
+    prefix: str
+
+
+class Ask(Struct, frozen=True, tag=True):
+    """Something that the attempt wants of its worker; `number` says which answer is its own."""
+
+    number: int
+    what: Put | Read | Find
+
+
+class Trouble(Struct, frozen=True):
+    """An error of `mainspring.errors`, and the words it is made with."""
+
+    type: str
+    words: list[str]
+
+
+class Answer(Struct, frozen=True, tag=True):
+    number: int
+    data: bytes | None = None  # read: None where there is no such object
+    found: list[Found] = []
+    trouble: Trouble | None = None
+
+
 class Ended(Struct, frozen=True, tag=True):
     outcome: Outcome
 
 
 encode = msgspec.msgpack.Encoder().encode
-decode_order = msgspec.msgpack.Decoder(Order).decode
-decode_answer = msgspec.msgpack.Decoder(Begun | Moved | Ended).decode
+decode_for_child = msgspec.msgpack.Decoder(Order | Answer).decode
+decode_for_parent = msgspec.msgpack.Decoder(Begun | Moved | Log | Ask | Ended).decode
 
 
 def frame(payload: bytes) -> bytes:

@@ -42,7 +42,8 @@ class Processes:
                 if attempt.stop is not None:
                     return None
                 attempt.halt = child.halt
-                return await child.perform(Order(self._function(kind), attempt.assignment), arm, tell)
+                order = Order(self._function(kind), attempt.assignment)
+                return await child.perform(order, arm, tell, attempt.services)
             except ProcessDiedError as death:
                 return failed(attempt.assignment, Failure(Reason.KILLED, "ProcessDied", str(death)))
             finally:

@@ -7,7 +7,7 @@ from mainspring.store.contract import Settlement
 from mainspring.store.postgres.changes import Changes, lock_rows, unlock
 from mainspring.store.postgres.database import Tx
 from mainspring.store.postgres.errors import LostRaceError
-from mainspring.store.rows import count_settled, ending_of
+from mainspring.store.rows import NO_RESULT, count_settled, ending_of
 from mainspring.wire import Progress
 
 
@@ -29,9 +29,11 @@ async def _complete(tx: Tx, session: bytes, completed: list[Settlement]) -> None
     """Successes, as one statement for all of them; from the start again, carefully, if one was not current."""
     completed = sorted(completed, key=lambda s: s.job)
     ids, attempts = [s.job for s in completed], [s.attempt for s in completed]
-    results = [(s.job, s.result) for s in completed if s.result is not None]
-    said = ([job for job, _ in results], [result for _, result in results])
-    ((ended, done),) = await tx.fetch("complete_jobs", session, ids, attempts, tx.now, *said)
+    given = [s for s in completed if s.result is not None or s.outputs is not None]
+    results = ([s.job for s in given], [s.result or NO_RESULT for s in given])
+    kept = ([s.outputs for s in given], [s.expires_at for s in given])
+    usages = [s.usage for s in completed]
+    ((ended, done),) = await tx.fetch("complete_jobs", session, ids, attempts, tx.now, usages, *results, *kept)
     if not ended == done == len(ids):
         raise LostRaceError
     await unlock(tx, [row[0] for row in await tx.fetch("release_ended", ids)])
@@ -76,7 +78,7 @@ async def _settle(tx: Tx, settlements: Sequence[tuple[bytes, Settlement]]) -> se
 
 async def _insert_failures(tx: Tx, settlements: Sequence[Settlement]) -> None:
     rows = [
-        (s.job, s.attempt, *map(_storable, (f.reason, f.type, f.message, f.traceback)))
+        (s.job, s.attempt, s.usage, *map(_storable, (f.reason, f.type, f.message, f.traceback)))
         for s in settlements
         if (f := s.failure) is not None
     ]

@@ -65,7 +65,8 @@ class Changes:
         states = [state for _, state, _ in ended]
         attempts, reasons = [row.attempt for row, _, _ in ended], [reason for _, _, reason in ended]
         counters = ([row.failures for row, _, _ in ended], [row.losses for row, _, _ in ended])
-        await tx.fetch("end_jobs", ids, attempts, states, reasons, *counters, tx.now)
+        usages = [row.usage for row, _, _ in ended]
+        await tx.fetch("end_jobs", ids, attempts, states, reasons, *counters, usages, tx.now)
         await tx.fetch("insert_finished", [row.tenant for row, _, _ in ended], states, ids, tx.now)
         tx.topics.add("settled")
         return [row[0] for row in await tx.fetch("release_ended", ids)]
@@ -75,7 +76,8 @@ class Changes:
         ids, attempts, times = [row.id for row in rows], [row.attempt for row in rows], [row.due_at for row in rows]
         bands, ranks = [row.band for row in rows], [row.rank for row in rows]
         counters = ([row.failures for row in rows], [row.losses for row in rows])
-        await tx.fetch("requeue_jobs", ids, attempts, times, ranks, *counters, [row.priority for row in rows], bands)
+        priorities, usages = [row.priority for row in rows], [row.usage for row in rows]
+        await tx.fetch("requeue_jobs", ids, attempts, times, ranks, *counters, priorities, bands, usages)
         partitions = [partition_of(id_, tx.partitions) for id_ in ids]
         lanes = [row.lane for row in rows]
         await tx.fetch("put_waiting", partitions, bands, lanes, ranks, ids, attempts, times, tx.now)

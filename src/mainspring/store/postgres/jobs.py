@@ -48,15 +48,17 @@ async def _list_finished(
 
 async def read_ended(tx: Tx, ids: Sequence[bytes]) -> list[Ended | None]:
     found = {
-        id_: Ended(state, reason, data, Failure(*failure) if failure[0] is not None else None, tenant, kind)
-        for id_, state, reason, data, tenant, kind, *failure in await tx.fetch("read_ended", ids)
+        id_: Ended(
+            state, reason, data, Failure(*last) if last[0] is not None else None, tenant, kind, outputs, expires_at
+        )
+        for id_, state, reason, data, tenant, kind, outputs, expires_at, *last in await tx.fetch("read_ended", ids)
     }
     return [found.get(id_) for id_ in ids]
 
 
 async def read_failures(tx: Tx, job: bytes) -> list[AttemptFailure]:
     rows = await tx.fetch("read_failures", job)
-    return [AttemptFailure(attempt, at, Failure(*rest)) for attempt, at, *rest in rows]
+    return [AttemptFailure(attempt, at, Failure(*rest), usage) for attempt, at, usage, *rest in rows]
 
 
 async def list_parents(tx: Tx, job: bytes, limit: int) -> list[bytes]:

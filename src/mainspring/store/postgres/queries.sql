@@ -59,13 +59,13 @@ select pg_notify($1::text, $2::text)
 
 -- name: read_jobs
 select j.id, j.tenant, j.queue, j.kind, j.state, j.priority, j.band, j.lane, j.rank, j.due_at, j.attempt, j.failures, j.losses,
-  j.cancelling, j.created_at, j.started_at, j.finished_at, j.reason, s.arguments, s.options
+  j.cancelling, j.created_at, j.started_at, j.finished_at, j.reason, j.usage, s.arguments, s.options
 from mainspring.job j cross join lateral (select * from mainspring.spec s where s.job = j.id offset 0) s where j.id = any($1::uuid[])
 
 -- name: list_jobs
 -- Newest first. A null filter lets everything through.
 select j.id, j.tenant, j.queue, j.kind, j.state, j.priority, j.band, j.lane, j.rank, j.due_at, j.attempt, j.failures, j.losses,
-  j.cancelling, j.created_at, j.started_at, j.finished_at, j.reason, s.arguments, s.options
+  j.cancelling, j.created_at, j.started_at, j.finished_at, j.reason, j.usage, s.arguments, s.options
 from mainspring.job j cross join lateral (select * from mainspring.spec s where s.job = j.id offset 0) s
 where j.id < $1 and ($2::text is null or j.tenant = $2) and ($3::text is null or j.state = $3) and ($4::text is null or j.queue = $4)
   and ($5::text is null or j.kind = $5)
@@ -76,7 +76,7 @@ order by j.id desc limit $8
 -- name: list_finished
 -- The jobs of one ended state, latest end first: the listing that must not look at the rest.
 select j.id, j.tenant, j.queue, j.kind, j.state, j.priority, j.band, j.lane, j.rank, j.due_at, j.attempt, j.failures, j.losses,
-  j.cancelling, j.created_at, j.started_at, j.finished_at, j.reason, s.arguments, s.options
+  j.cancelling, j.created_at, j.started_at, j.finished_at, j.reason, j.usage, s.arguments, s.options
 from mainspring.finished f cross join lateral (select * from mainspring.job j where j.id = f.job offset 0) j
 cross join lateral (select * from mainspring.spec s where s.job = f.job offset 0) s
 where f.tenant = $1 and f.state = $2 and (f.finished_at, f.job) < ($3, $4) and ($5::text is null or j.queue = $5)
@@ -97,14 +97,14 @@ select tenant from t where tenant is not null
 
 -- name: read_ended
 -- With the last failure of those that did not complete.
-select j.id, j.state, j.reason, r.data, j.tenant, j.kind, f.reason, f.type, f.message, f.traceback from mainspring.job j
-left join lateral (select data from mainspring.result r where r.job = j.id limit 1) r on true
+select j.id, j.state, j.reason, r.data, j.tenant, j.kind, r.outputs, r.expires_at, f.reason, f.type, f.message, f.traceback
+from mainspring.job j left join lateral (select data, outputs, expires_at from mainspring.result r where r.job = j.id limit 1) r on true
 left join lateral (
   select * from mainspring.failure f where f.job = j.id and j.state <> 'completed' order by attempt desc limit 1) f on true
 where j.id = any($1::uuid[]) and j.state in ('completed', 'failed', 'cancelled')
 
 -- name: read_failures
-select attempt, at, reason, type, message, traceback from mainspring.failure where job = $1 order by attempt
+select attempt, at, usage, reason, type, message, traceback from mainspring.failure where job = $1 order by attempt
 
 -- name: list_parents
 select parent from mainspring.edge where child = $1 order by parent limit $2
@@ -140,7 +140,7 @@ from ended group by kind, state, from_at, bin order by from_at, kind collate "C"
 
 -- name: lock_rows
 -- What a change of jobs is decided by, and nobody else's change until ours is made.
-select id, state, attempt, failures, losses, cancelling, priority, band, lane, rank, due_at, tenant, created_at, finished_at
+select id, state, attempt, failures, losses, cancelling, priority, band, lane, rank, due_at, tenant, created_at, finished_at, usage
 from mainspring.job where id = any($1::uuid[]) order by ctid for update
 
 -- name: read_options
@@ -148,8 +148,9 @@ from mainspring.job where id = any($1::uuid[]) order by ctid for update
 select job, options from mainspring.spec where job = any($1::uuid[])
 
 -- name: end_jobs
-update mainspring.job j set state = u.state, finished_at = $7, reason = u.reason, failures = u.failures, losses = u.losses
-from unnest($1::uuid[], $2::int4[], $3::text[], $4::text[], $5::int4[], $6::int4[]) u (job, attempt, state, reason, failures, losses)
+update mainspring.job j set state = u.state, finished_at = $8, reason = u.reason, failures = u.failures, losses = u.losses, usage = u.usage
+from unnest($1::uuid[], $2::int4[], $3::text[], $4::text[], $5::int4[], $6::int4[], $7::bytea[])
+  u (job, attempt, state, reason, failures, losses, usage)
 where j.ctid = any(array(select ctid from mainspring.job where id = any($1))) and j.id = u.job and j.attempt = u.attempt
   and j.state not in ('completed', 'failed', 'cancelled')
 
@@ -164,9 +165,9 @@ delete from mainspring.finished where ctid = any(array(
 
 -- name: requeue_jobs
 update mainspring.job j set state = 'pending', due_at = u.due_at, rank = u.rank, failures = u.failures, losses = u.losses,
-  priority = u.priority, band = u.band, cancelling = false, finished_at = null, reason = null
-from unnest($1::uuid[], $2::int4[], $3::int8[], $4::int8[], $5::int4[], $6::int4[], $7::int2[], $8::int2[])
-  u (job, attempt, due_at, rank, failures, losses, priority, band)
+  priority = u.priority, band = u.band, cancelling = false, finished_at = null, reason = null, usage = u.usage
+from unnest($1::uuid[], $2::int4[], $3::int8[], $4::int8[], $5::int4[], $6::int4[], $7::int2[], $8::int2[], $9::bytea[])
+  u (job, attempt, due_at, rank, failures, losses, priority, band, usage)
 where j.ctid = any(array(select ctid from mainspring.job where id = any($1))) and j.id = u.job and j.attempt = u.attempt
   and j.state <> 'completed'
 
@@ -399,17 +400,19 @@ on conflict (name, key) do update set next_free_at = excluded.next_free_at
 -- name: complete_jobs
 -- Successes. Answers with how many live rows and how many jobs there were.
 with found as materialized (
-  select l.place, l.job from unnest($2::uuid[], $3::int4[]) u (job, attempt) cross join lateral (
+  select l.place, l.job, u.usage from unnest($2::uuid[], $3::int4[], $5::bytea[]) u (job, attempt, usage) cross join lateral (
     select ctid as place, l.job from mainspring.live l where l.session = $1 and l.job = u.job and l.attempt = u.attempt offset 0) l),
 gone as (delete from mainspring.live where ctid = any(array(select place from found)) returning 1),
 done as (
-  update mainspring.job set state = 'completed', finished_at = $4
-  where ctid = any(array(
-    select j.place from found f cross join lateral (select ctid as place from mainspring.job where id = f.job offset 0) j))
-    and state in ('assigned', 'running')
-  returning id, tenant),
+  update mainspring.job j set state = 'completed', finished_at = $4, usage = p.usage
+  from (
+    select j.place, f.usage from found f
+    cross join lateral (select ctid as place from mainspring.job where id = f.job offset 0) j order by j.place offset 0) p
+  where j.ctid = p.place and j.state in ('assigned', 'running')
+  returning j.id, j.tenant),
 kept as (insert into mainspring.finished (tenant, state, finished_at, job) select tenant, 'completed', $4, id from done),
-said as (insert into mainspring.result (job, data) select * from unnest($5::uuid[], $6::bytea[]))
+said as (
+  insert into mainspring.result (job, data, outputs, expires_at) select * from unnest($6::uuid[], $7::bytea[], $8::bytea[], $9::int8[]))
 select (select count(*) from gone), (select count(*) from done)
 
 -- name: current_live
@@ -437,10 +440,11 @@ e as (delete from mainspring.edge where parent = any($1::uuid[]) returning child
 select distinct child from e order by child
 
 -- name: insert_failures
-insert into mainspring.failure (job, attempt, at, reason, type, message, traceback)
-select j, n, $7, r, t, m, b from unnest($1::uuid[], $2::int4[], $3::text[], $4::text[], $5::text[], $6::text[]) u (j, n, r, t, m, b)
+insert into mainspring.failure (job, attempt, at, usage, reason, type, message, traceback)
+select j, n, $8, v, r, t, m, b
+from unnest($1::uuid[], $2::int4[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::text[]) u (j, n, v, r, t, m, b)
 on conflict (job, attempt) do update
-set at = excluded.at, reason = excluded.reason, type = excluded.type, message = excluded.message, traceback = excluded.traceback
+set at = excluded.at, usage = excluded.usage, reason = excluded.reason, type = excluded.type, message = excluded.message, traceback = excluded.traceback
 
 -- name: mark_running
 update mainspring.job set state = 'running' where state = 'assigned' and ctid = any(array(

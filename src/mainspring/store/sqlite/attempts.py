@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from mainspring.core.lifecycle import LIVE, State
 from mainspring.store.contract import Settlement
-from mainspring.store.rows import count_settled, ending_of
+from mainspring.store.rows import NO_RESULT, count_settled, ending_of
 from mainspring.store.sqlite.database import Q, Reader
 from mainspring.store.sqlite.jobs import Array, array, end_row, read_row, requeue, unlock
 from mainspring.store.sqlite.writer import Tx
@@ -27,22 +27,36 @@ def settle_attempts(tx: Tx, session: bytes, settlements: Sequence[Settlement]) -
 
 def _complete(tx: Tx, session: bytes, completed: list[Settlement]) -> bool:
     """Successes, as a few statements for all of them; False, with some written, if one was not current."""
-    by_attempt: dict[int, list[bytes]] = {}
+    by_attempt: dict[int, list[Settlement]] = {}
     for settlement in completed:
-        by_attempt.setdefault(settlement.attempt, []).append(settlement.job)
-    for attempt, jobs in by_attempt.items():
-        ids = array(jobs)
+        by_attempt.setdefault(settlement.attempt, []).append(settlement)
+    for attempt, own in by_attempt.items():
+        ids = array([s.job for s in own])
         tx.execute(Q["end_live"], (ids, session, attempt))
         ended = tx.connection.changes()
-        tx.execute(Q["complete_jobs"], (ids, tx.now, attempt))
-        if ended != len(jobs) or tx.connection.changes() != len(jobs):
+        used = array([s.job + (s.usage or b"") for s in own])
+        tx.execute(Q["complete_jobs"], (used, tx.now, attempt))
+        if ended != len(own) or tx.connection.changes() != len(own):
             return False
         tx.execute(Q["finish_jobs"], (ids,))
         _release(tx, ids, ended=True)
-    results = [s.job + s.result for s in completed if s.result is not None]
-    if results:
-        tx.execute(Q["insert_results"], (array(results),))
+    _insert_results(tx, completed)
     return True
+
+
+def _insert_results(tx: Tx, completed: Sequence[Settlement]) -> None:
+    """Most have nothing beside their result."""
+    given = [s for s in completed if s.result is not None or s.outputs is not None]
+    plain = [s.job + s.result for s in given if s.result is not None and s.outputs is None and s.expires_at is None]
+    if plain:
+        tx.execute(Q["insert_results"], (array(plain),))
+    if len(plain) < len(given):
+        rows = [
+            (s.job, s.result or NO_RESULT, s.outputs, s.expires_at)
+            for s in given
+            if s.outputs is not None or s.expires_at is not None
+        ]
+        tx.connection.executemany(Q["insert_result"], rows)
 
 
 def _current(tx: Tx, session: bytes, completed: list[Settlement]) -> list[Settlement]:
@@ -83,7 +97,8 @@ def _settle(tx: Tx, session: bytes, settlement: Settlement) -> bool:
     _release(tx, ids, ended=False)
     if settlement.failure is not None:
         f = settlement.failure
-        tx.execute(Q["insert_failure"], (job, attempt, tx.now, f.reason, f.type, f.message, f.traceback))
+        said = (f.reason, f.type, f.message, f.traceback)
+        tx.execute(Q["insert_failure"], (job, attempt, tx.now, settlement.usage, *said))
     count_settled(row, settlement)
     ending = ending_of(row, settlement, asked)
     if ending is not None:

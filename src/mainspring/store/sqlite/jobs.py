@@ -166,18 +166,18 @@ def _list_finished(
 
 def read_ended(connection: Reader, ids: Sequence[bytes]) -> list[Ended | None]:
     found = {}
-    for id_, state, reason, data, tenant, kind in connection.execute(Q["read_ended"], (array(ids),)).fetchall():
+    for id_, state, reason, data, tenant, kind, *kept in connection.execute(Q["read_ended"], (array(ids),)).fetchall():
         failure = None
         if state != State.COMPLETED:
             row = connection.execute(Q["last_failure"], (id_,)).fetchone()
             failure = Failure(*row) if row else None
-        found[id_] = Ended(state, reason, data, failure, tenant, kind)
+        found[id_] = Ended(state, reason, data, failure, tenant, kind, *kept)
     return [found.get(id_) for id_ in ids]
 
 
 def read_failures(connection: Reader, job: bytes) -> list[AttemptFailure]:
     rows = connection.execute(Q["read_failures"], (job,))
-    return [AttemptFailure(attempt, at, Failure(*rest)) for attempt, at, *rest in rows]
+    return [AttemptFailure(attempt, at, Failure(*rest), usage) for attempt, at, usage, *rest in rows]
 
 
 def list_parents(connection: Reader, job: bytes, limit: int) -> list[bytes]:
@@ -224,7 +224,8 @@ def drop_waiting(tx: Tx, job: bytes, row: Row) -> None:
 
 def end_row(tx: Tx, job: bytes, row: Row, state: str, reason: str | None) -> None:
     """The last write of a job's life; `row` carries the counters as they shall be."""
-    tx.execute(Q["end_job"], (job, state, tx.now, reason, row.failures, row.losses, row.state, row.attempt))
+    after = (state, tx.now, reason, row.failures, row.losses, row.usage)
+    tx.execute(Q["end_job"], (job, *after, row.state, row.attempt))
     tx.execute(Q["insert_finished"], (row.tenant, state, tx.now, job))
     ids = array([job])
     tx.execute(Q["release_active"], (ids,))
@@ -240,8 +241,8 @@ def requeue(tx: Tx, job: bytes, row: Row, due_at: Micros) -> None:
 
 def put_waiting(tx: Tx, job: bytes, row: Row) -> None:
     """Pending, as the row says, in the state it is in."""
-    key = (job, row.due_at, row.rank, row.failures, row.losses, row.priority, row.band, row.state, row.attempt)
-    tx.execute(Q["requeue_job"], key)
+    after = (row.due_at, row.rank, row.failures, row.losses, row.priority, row.band, row.usage)
+    tx.execute(Q["requeue_job"], (job, *after, row.state, row.attempt))
     partition = partition_of(job, tx.partitions)
     if row.due_at > tx.now:
         tx.execute(Q["put_timer"], (partition, row.due_at, job, row.band, row.lane, row.rank, row.attempt))

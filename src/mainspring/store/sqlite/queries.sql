@@ -56,13 +56,13 @@ insert or replace into claim (tenant, key, job, digest, expires_at) values (?, ?
 
 -- name: read_jobs
 select j.id, j.tenant, j.queue, j.kind, j.state, j.priority, j.band, j.lane, j.rank, j.due_at, j.attempt, j.failures, j.losses,
-  j.cancelling, j.created_at, j.started_at, j.finished_at, j.reason, s.arguments, s.options
+  j.cancelling, j.created_at, j.started_at, j.finished_at, j.reason, j.usage, s.arguments, s.options
 from job j join spec s on s.job = j.id where j.id in (select value from carray(?1))
 
 -- name: list_jobs
 -- Newest first. A null filter lets everything through.
 select j.id, j.tenant, j.queue, j.kind, j.state, j.priority, j.band, j.lane, j.rank, j.due_at, j.attempt, j.failures, j.losses,
-  j.cancelling, j.created_at, j.started_at, j.finished_at, j.reason, s.arguments, s.options
+  j.cancelling, j.created_at, j.started_at, j.finished_at, j.reason, j.usage, s.arguments, s.options
 from job j join spec s on s.job = j.id
 where j.id < ?1 and (?2 is null or j.tenant = ?2) and (?3 is null or j.state = ?3) and (?4 is null or j.queue = ?4)
   and (?5 is null or j.kind = ?5)
@@ -73,7 +73,7 @@ order by j.id desc limit ?8
 -- name: list_finished
 -- The jobs of one ended state, latest end first: the listing that must not look at the rest.
 select j.id, j.tenant, j.queue, j.kind, j.state, j.priority, j.band, j.lane, j.rank, j.due_at, j.attempt, j.failures, j.losses,
-  j.cancelling, j.created_at, j.started_at, j.finished_at, j.reason, s.arguments, s.options
+  j.cancelling, j.created_at, j.started_at, j.finished_at, j.reason, j.usage, s.arguments, s.options
 from finished f join job j on j.id = f.job join spec s on s.job = f.job
 where f.tenant = ?1 and f.state = ?2 and (f.finished_at, f.job) < (?3, ?4) and (?5 is null or j.queue = ?5)
   and (?6 is null or j.kind = ?6)
@@ -82,11 +82,11 @@ where f.tenant = ?1 and f.state = ?2 and (f.finished_at, f.job) < (?3, ?4) and (
 order by f.finished_at desc, f.job desc limit ?9
 
 -- name: read_ended
-select j.id, j.state, j.reason, r.data, j.tenant, j.kind from job j left join result r on r.job = j.id
+select j.id, j.state, j.reason, r.data, j.tenant, j.kind, r.outputs, r.expires_at from job j left join result r on r.job = j.id
 where j.id in (select value from carray(?1)) and j.state in ('completed', 'failed', 'cancelled')
 
 -- name: read_failures
-select attempt, at, reason, type, message, traceback from failure where job = ? order by attempt
+select attempt, at, usage, reason, type, message, traceback from failure where job = ? order by attempt
 
 -- name: last_failure
 select reason, type, message, traceback from failure where job = ? order by attempt desc limit 1
@@ -118,16 +118,17 @@ where p.job in (select value from carray(?1))
 -- name: read_row
 -- What a change of one job is decided by.
 select j.id, j.state, j.attempt, j.failures, j.losses, j.cancelling, j.priority, j.band, j.lane, j.rank, j.due_at, j.tenant,
-  j.created_at, j.finished_at, s.options
+  j.created_at, j.finished_at, j.usage, s.options
 from job j join spec s on s.job = j.id where j.id = ?
 
 -- name: end_job
-update job set state = ?2, finished_at = ?3, reason = ?4, failures = ?5, losses = ?6 where id = ?1 and state = ?7 and attempt = ?8
+update job set state = ?2, finished_at = ?3, reason = ?4, failures = ?5, losses = ?6, usage = ?7
+where id = ?1 and state = ?8 and attempt = ?9
 
 -- name: requeue_job
 update job set state = 'pending', due_at = ?2, rank = ?3, failures = ?4, losses = ?5, priority = ?6, band = ?7, cancelling = 0,
-  finished_at = null, reason = null
-where id = ?1 and state = ?8 and attempt = ?9
+  finished_at = null, reason = null, usage = ?8
+where id = ?1 and state = ?9 and attempt = ?10
 
 -- name: move_job
 -- To another lane, which names its queue and kind.
@@ -236,8 +237,9 @@ from carray(?1) c cross join spec s on s.job = c.value
 select s.job, s.arguments, s.options, j.failures from spec s join job j on j.id = s.job where s.job in (select value from carray(?1))
 
 -- name: complete_jobs
-update job set state = 'completed', finished_at = ?2
-where id in (select value from carray(?1)) and attempt = ?3 and state in ('assigned', 'running')
+-- Each value of the array is an id followed by what its attempt used.
+update job set state = 'completed', finished_at = ?2, usage = nullif(substr(value, 17), x'')
+from carray(?1) where id = substr(value, 1, 16) and attempt = ?3 and state in ('assigned', 'running')
 
 -- name: is_current
 select 1 from live where session = ? and job = ? and attempt = ?
@@ -248,6 +250,9 @@ select tenant, state, finished_at, id from job where id in (select value from ca
 
 -- name: insert_results
 insert into result (job, data) select substr(value, 1, 16), substr(value, 17) from carray(?1)
+
+-- name: insert_result
+insert into result (job, data, outputs, expires_at) values (?, ?, ?, ?)
 
 -- name: end_live
 delete from live where session = ?2 and attempt = ?3 and job in (select value from carray(?1))
@@ -270,7 +275,7 @@ delete from cancel where job in (select value from carray(?1))
 delete from progress where job in (select value from carray(?1))
 
 -- name: insert_failure
-insert or replace into failure (job, attempt, at, reason, type, message, traceback) values (?, ?, ?, ?, ?, ?, ?)
+insert or replace into failure (job, attempt, at, usage, reason, type, message, traceback) values (?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: mark_running
 update job set state = 'running' where id = ? and attempt = ? and state = 'assigned'

@@ -1,0 +1,120 @@
+"""Values of secrets are found however they are written."""
+
+import json
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mainspring.core.secret import MIN_SECRET, check_secret
+from mainspring.errors import InvalidError
+from mainspring.execute.masking import NO_MASK, Mask, MaskedStream, mask_for
+
+VALUE = "pä s/w\"o\\rd\t'x+=&1😀"
+WRITERS: list[Callable[[str], str]] = [
+    str,
+    quote,
+    quote_plus,
+    lambda value: quote(value, safe=""),
+    lambda value: quote(value, safe="!*'()"),
+    lambda value: json.dumps(value)[1:-1],
+    lambda value: json.dumps(value, ensure_ascii=False)[1:-1],
+    lambda value: repr(value)[1:-1],
+    lambda value: ascii(value)[1:-1],
+]
+
+secrets = st.text(min_size=MIN_SECRET, max_size=40).filter(lambda value: len(value.splitlines()) == 1)
+
+
+@pytest.mark.parametrize("write", WRITERS)
+def test_a_value_is_hidden_however_it_is_written(write: Callable[[str], str]) -> None:
+    assert Mask([VALUE]).text(f"before {write(VALUE)} after") == "before *** after"
+
+
+def test_percent_in_lower_case() -> None:
+    assert Mask(["a/b=c?d"]).text("a%2fb%3dc%3fd") == "***"
+
+
+@given(secrets)
+@settings(max_examples=100, deadline=None)
+def test_any_value_is_hidden_in_all_forms(value: str) -> None:
+    mask = Mask([value])
+    for write in (str, lambda v: quote(v, safe=""), lambda v: json.dumps(v)[1:-1]):
+        assert mask.text(write(value)) == "***"
+
+
+@given(secrets, st.binary(max_size=7), st.binary(max_size=7), st.sampled_from([b64encode, urlsafe_b64encode]))
+@settings(max_examples=150, deadline=None)
+def test_base64_is_hidden_whatever_stands_around_it(
+    value: str, before: bytes, behind: bytes, encode: Callable[[bytes], bytes]
+) -> None:
+    data = value.encode()
+    hidden = Mask([value]).bytes(encode(before + data + behind))
+    assert b"***" in hidden
+    # What is left are the characters that neighbours have a part in: less than four of them on either side of the value.
+    around = (len(before) + len(behind)) * 4 // 3 + 8
+    assert len(hidden.replace(b"***", b"")) <= around
+
+
+def test_base64_by_itself_leaves_nothing() -> None:
+    for value in ("four", "five5", "sixsix"):
+        for text in (b64encode(value.encode()), b64encode(value.encode()).rstrip(b"=")):
+            assert Mask([value]).bytes(text) == b"***"
+
+
+def test_a_value_that_holds_another_goes_as_a_whole() -> None:
+    assert Mask(["token", "token-and-more"]).text("x token-and-more token y") == "x *** *** y"
+
+
+def test_lines_of_a_value_are_hidden_one_by_one() -> None:
+    key = "-----BEGIN KEY-----\nMIIabcdef\nQR\n-----END KEY-----\n"
+    assert Mask([key]).text("line: MIIabcdef\n") == "line: ***\n"
+    assert Mask([key]).text(f"<{key}>") == "<***>"
+
+
+def test_without_secrets_the_same_object_comes_back() -> None:
+    data = b"x" * 1000
+    assert mask_for({}) is NO_MASK
+    assert NO_MASK.bytes(data) is data
+    assert MaskedStream(NO_MASK).feed(data) is data
+
+
+def test_text_that_is_no_unicode_survives() -> None:
+    assert Mask(["hidden"]).text("a\ud800hidden") == "a\ud800***"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+def test_a_value_across_two_pieces_of_a_stream(size: int) -> None:
+    stream = MaskedStream(Mask(["password"]))
+    data = b"one password two\npass" + b"word three"
+    out = b"".join(stream.feed(data[at : at + size]) for at in range(0, len(data), size)) + stream.end()
+    assert out == b"one *** two\n*** three"
+
+
+def test_a_stream_gives_out_complete_lines_at_once() -> None:
+    stream = MaskedStream(Mask(["password"]))
+    assert stream.feed(b"a password\nand pass") == b"a ***\n"
+
+
+def test_a_stream_without_lines_does_not_grow_for_ever() -> None:
+    stream = MaskedStream(Mask(["password"]))
+    out = b"".join(stream.feed(b"x" * 995 + b"password") for _ in range(500))
+    assert len(out) > 300_000
+    assert b"pass" not in out + stream.end()
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"), [("abc", "fewer than 4"), ("a\0bcd", "none may be 0"), (12345, "a text")]
+)
+def test_what_cannot_be_a_secret(value: object, problem: str) -> None:
+    with pytest.raises(InvalidError, match=problem) as refused:
+        check_secret("value", value)
+    assert str(value) not in str(refused.value).replace("may be 0", "")
+
+
+def test_too_long_for_a_secret() -> None:
+    with pytest.raises(InvalidError, match="65,536"):
+        check_secret("value", "x" * 65_537)
