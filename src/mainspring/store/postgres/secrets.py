@@ -10,6 +10,12 @@ from mainspring.store.postgres.database import Tx
 from mainspring.store.rows import secret_of
 from mainspring.store.service import SealedIn, SealedRow, SecretRecord
 
+_LISTED: dict[SealedIn, str] = {"secret": "sealed_secret", "arguments": "sealed_arguments", "result": "sealed_result"}
+_REPLACED: dict[SealedIn, str] = {
+    "secret": "replace_secret",
+    "arguments": "replace_arguments",
+    "result": "replace_result",
+}
 _FIRST = bytes(16)  # no job has this id
 
 
@@ -38,10 +44,10 @@ async def list_sealed(
     tx: Tx, where: SealedIn, mark: bytes, after: str, limit: int
 ) -> tuple[list[SealedRow], str | None]:
     if where == "secret":
-        rows = await tx.fetch("sealed_secret", after, limit, mark)
+        rows = await tx.fetch(_LISTED[where], after, limit, mark)
     else:
         behind = bytes.fromhex(after) or _FIRST
-        rows = [(job.hex(), data) for job, data in await tx.fetch(f"sealed_{where}", behind, limit, mark, SEALED)]
+        rows = [(job.hex(), data) for job, data in await tx.fetch(_LISTED[where], behind, limit, mark, SEALED)]
     found = [SealedRow(place, sealed) for place, sealed in rows if sealed is not None]
     return found, rows[-1][0] if len(rows) == limit else None
 
@@ -54,7 +60,7 @@ async def replace_sealed(tx: Tx, where: SealedIn, rows: Sequence[tuple[SealedRow
         places = [bytes.fromhex(place) for place in places]
     noted = (key,) if where == "secret" else ()
     sealed = ([row.sealed for row, _ in ordered], [fresh for _, fresh in ordered])
-    return len(await tx.fetch(f"replace_{where}", places, *sealed, *noted))
+    return len(await tx.fetch(_REPLACED[where], places, *sealed, *noted))
 
 
 def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:

@@ -10,6 +10,13 @@ from mainspring.store.service import SealedIn, SealedRow, SecretRecord
 from mainspring.store.sqlite.database import Q, Reader
 from mainspring.store.sqlite.writer import Tx
 
+_LISTED: dict[SealedIn, str] = {"secret": "sealed_secret", "arguments": "sealed_arguments", "result": "sealed_result"}
+_REPLACED: dict[SealedIn, str] = {
+    "secret": "replace_secret",
+    "arguments": "replace_arguments",
+    "result": "replace_result",
+}
+
 
 def put_secrets(tx: Tx, secrets: Sequence[SecretRecord]) -> None:
     tx.topics.add("secret")
@@ -34,14 +41,14 @@ def list_sealed(
     connection: Reader, where: SealedIn, mark: bytes, after: str, limit: int
 ) -> tuple[list[SealedRow], str | None]:
     wanted = (after, limit, mark) if where == "secret" else (after, limit, mark, SEALED)
-    rows = connection.execute(Q[f"sealed_{where}"], wanted).fetchall()
+    rows = connection.execute(Q[_LISTED[where]], wanted).fetchall()
     found = [SealedRow(place, sealed) for place, sealed in rows if sealed is not None]
     return found, rows[-1][0] if len(rows) == limit else None
 
 
 def replace_sealed(tx: Tx, where: SealedIn, rows: Sequence[tuple[SealedRow, bytes]], key: str) -> int:
     noted = (key,) if where == "secret" else ()
-    return sum(_changed(tx, f"replace_{where}", (row.place, row.sealed, fresh, *noted)) for row, fresh in rows)
+    return sum(_changed(tx, _REPLACED[where], (row.place, row.sealed, fresh, *noted)) for row, fresh in rows)
 
 
 def _changed(tx: Tx, query: str, values: tuple[object, ...]) -> int:
