@@ -26,7 +26,7 @@ T = TypeVar("T")
 class Ask:
     """`tenant` None: all of them. `caller` None where the server has no keys."""
 
-    __slots__ = ("_headers", "actor", "caller", "operation", "parts", "receive", "scope", "tenant")
+    __slots__ = ("actor", "caller", "operation", "parts", "receive", "scope", "tenant")
 
     actor: Actor
     caller: Caller | None
@@ -37,7 +37,6 @@ class Ask:
         self.parts = parts
         self.scope = scope
         self.receive = receive
-        self._headers: dict[bytes, bytes] | None = None
 
     @property
     def verbs(self) -> "LocalVerbs":
