@@ -29,7 +29,7 @@ from mainspring.wire import (
 )
 
 PROTOCOL = 1
-FEATURES = ("cancel", "drain", "progress", "wait")  # what beside pull and report this version can do
+FEATURES = ("cancel", "drain", "objects", "progress", "wait")  # what beside pull and report this version can do
 
 MAX_SLOTS = 100_000
 MAX_KINDS = 10_000

@@ -7,7 +7,8 @@ import pytest
 from mainspring.access.roles import INSTANCE, OPEN, PERMISSIONS, Role, allows, permissions_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "permissions.md"
-PROTOCOL = {"register_worker", "pull_jobs", "report_attempts", "enrol_worker"}
+OBJECTS = {"put_object", "get_object", "find_objects"}
+PROTOCOL = {"register_worker", "pull_jobs", "report_attempts", "enrol_worker"} | OBJECTS
 
 
 def of(role: Role) -> set[str]:
@@ -30,7 +31,8 @@ def test_viewers_change_nothing() -> None:
 
 
 def test_workers_and_join_tokens_do_their_one_thing() -> None:
-    assert of(Role.WORKER) == {"register_worker", "pull_jobs", "report_attempts", "end_worker", "declare"}
+    protocol = {"register_worker", "pull_jobs", "report_attempts", "end_worker", "declare"}
+    assert of(Role.WORKER) == protocol | OBJECTS
     assert of(Role.JOIN) == {"enrol_worker"}
 
 

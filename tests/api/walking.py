@@ -30,12 +30,18 @@ BODIES: dict[str, Any] = {
     "create_tenant": {"name": "made"},
     "set_quota": {"queued": 5},
 }
-QUERIES = {"history": "?since=2020-01-01T00:00:00Z&until=2020-01-02T00:00:00Z", "wait_job": "?timeout_s=0"}
+QUERIES = {
+    "find_objects": "?prefix=outputs%2F",
+    "history": "?since=2020-01-01T00:00:00Z&until=2020-01-02T00:00:00Z",
+    "wait_job": "?timeout_s=0",
+}
 
 
 def address(operation: Operation, name: str = NOWHERE) -> str:
     """With an id that nobody has, or this name."""
-    path = operation.address.replace("{id}", UNKNOWN).replace("{session}", UNKNOWN).replace("{name}", name)
+    path = operation.address
+    for part, value in (("id", UNKNOWN), ("session", UNKNOWN), ("job", UNKNOWN), ("attempt", "1"), ("name", name)):
+        path = path.replace(f"{{{part}}}", value)
     return path + QUERIES.get(operation.id, "")
 
 

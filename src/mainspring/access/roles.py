@@ -82,6 +82,9 @@ _GROUPS: dict[str, dict[str, tuple[Role, ...]]] = {
         "register_worker": _WORK,
         "pull_jobs": _WORK,
         "report_attempts": _WORK,
+        "put_object": _WORK,
+        "get_object": _WORK,
+        "find_objects": _WORK,
         "enrol_worker": (Role.JOIN,),
     },
     "Nodes": {

@@ -5,6 +5,7 @@ too large.
 """
 
 import asyncio
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import ValidationError, convert
@@ -28,21 +29,26 @@ class GoneError(Exception):
 
 async def read_body(receive: "Receive", length: str | None, limit: int) -> bytes:
     """The whole body, at most `limit` bytes; `length`: what the header says about it."""
+    chunks = [chunk async for chunk in body_pieces(receive, length, limit)]
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+async def body_pieces(receive: "Receive", length: str | None, limit: int) -> AsyncGenerator[bytes, None]:
+    """A body as it comes, for those that are too large to be read whole."""
     if length is not None and length.isdigit() and int(length[:20]) > limit:
         raise too_large(limit)
-    chunks: list[bytes] = []
     size = 0
-    while True:
+    more = True
+    while more:
         message = await _next(receive)
         if message["type"] == "http.disconnect":
             raise GoneError
-        chunk = message.get("body", b"")
+        chunk: bytes = message.get("body", b"")
         size += len(chunk)
         if size > limit:
             raise too_large(limit)
-        chunks.append(chunk)
-        if not message.get("more_body", False):
-            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        more = message.get("more_body", False)
+        yield chunk
 
 
 async def _next(receive: "Receive") -> Any:

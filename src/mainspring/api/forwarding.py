@@ -6,16 +6,20 @@ cannot be reached is 503, and the worker asks again. A session whose node is gon
 """
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING
 
+from mainspring.api.bodies import GoneError
 from mainspring.api.problems import problem, problem_reply
-from mainspring.api.replies import Reply
-from mainspring.errors import SessionEndedError
+from mainspring.api.replies import Reply, Streamed
+from mainspring.errors import MainspringError, SessionEndedError
 
 if TYPE_CHECKING:
     import aiohttp
 
     from mainspring.api.asking import Ask
+
+Body = bytes | AsyncGenerator[bytes, None]
 
 FORWARDED = "Mainspring-Forwarded"
 
@@ -54,27 +58,33 @@ class Forwarder:
             raise SessionEndedError("this session has ended: register again")
         return ""
 
-    async def forward(self, ask: "Ask", session: bytes, url: str, body: bytes, timeout_s: float) -> Reply:
-        """Ask the other server the same."""
+    async def forward(
+        self, ask: "Ask", session: bytes, url: str, body: Body, timeout_s: float, *, large: bool = False
+    ) -> Reply:
+        """Ask the other server the same. A body that comes in pieces is passed on so, and a `large` answer back; then `timeout_s`
+        is how long nothing may come."""
         if not url or ask.header(FORWARDED) is not None:
             self._places.pop(session, None)
             return _unreachable("has no URL by which others reach it (MAINSPRING_URL), or" if not url else "")
         import aiohttp
 
-        headers = {name.decode(): value.decode("latin-1") for name, value in ask.scope["headers"]}
-        kept = {name: value for name, value in headers.items() if name in _PASSED_ON}
-        timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S)
+        whole = isinstance(body, bytes) and not large
+        timeout = aiohttp.ClientTimeout(
+            total=timeout_s if whole else None, sock_read=timeout_s, sock_connect=_CONNECT_S
+        )
         try:
-            async with self._open().request(
+            answer = await self._open().request(
                 ask.operation.method,
-                url.rstrip("/") + ask.scope["raw_path"].decode("ascii"),
+                url.rstrip("/") + _address(ask),
                 data=body or None,
-                headers=kept | {FORWARDED: "1"},
+                headers=_headers(ask),
                 timeout=timeout,
                 allow_redirects=False,
-            ) as answer:
-                return await _passed_back(answer)
-        except (aiohttp.ClientError, OSError, TimeoutError):
+            )
+            return _streamed_back(answer) if large and answer.status < 300 else await _passed_back(answer)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            if isinstance(error.__cause__, GoneError | MainspringError):  # of the body, which is the caller's
+                raise error.__cause__ from None
             self._places.pop(session, None)
             return _unreachable()
 
@@ -96,10 +106,32 @@ class Forwarder:
         return self._session
 
 
-async def _passed_back(answer: Any) -> Reply:
-    body = await answer.read()
+def _address(ask: "Ask") -> str:
+    query: bytes = ask.scope.get("query_string", b"")
+    address: bytes = ask.scope["raw_path"] + (b"?" + query if query else b"")
+    return address.decode("ascii")
+
+
+def _headers(ask: "Ask") -> dict[str, str]:
+    headers = {name.decode(): value.decode("latin-1") for name, value in ask.scope["headers"]}
+    return {name: value for name, value in headers.items() if name in _PASSED_ON} | {FORWARDED: "1"}
+
+
+async def _passed_back(answer: "aiohttp.ClientResponse") -> Reply:
+    async with answer:
+        body = await answer.read()
     headers = {name: answer.headers[name] for name in _PASSED_BACK if name in answer.headers}
     return Reply(answer.status, body, answer.headers.get("Content-Type", "application/json").encode(), headers)
+
+
+def _streamed_back(answer: "aiohttp.ClientResponse") -> Reply:
+    return Streamed(answer.status, _pieces(answer), answer.headers.get("Content-Type", "application/json").encode())
+
+
+async def _pieces(answer: "aiohttp.ClientResponse") -> AsyncGenerator[bytes, None]:
+    async with answer:
+        async for piece in answer.content.iter_any():
+            yield piece
 
 
 def _unreachable(why: str = "") -> Reply:

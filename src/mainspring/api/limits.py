@@ -5,6 +5,7 @@ The depth of JSON and the size of arguments are bounded for everybody who submit
 
 MAX_BODY = 2 * 1_048_576
 MAX_BATCH_BODY = 32 * 1_048_576
+MAX_OBJECT = 32 * 1_073_741_824  # one object of a job; it is stored while it comes
 MAX_BATCH_ITEMS = 100_000
 MAX_WAIT_IDS = 1_000
 MAX_WAIT_S = 60.0

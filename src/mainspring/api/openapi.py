@@ -24,6 +24,8 @@ _DESCRIPTIONS = {
     "id": "The id, as it was given by the server.",
     "name": "The name; a `/` in it is written `%2F`.",
     "session": "The id of the worker's session.",
+    "job": "The id of a job that the session has.",
+    "attempt": "The number of its attempt there.",
 }
 
 #: Status -> slug and when. Every operation may answer these.

@@ -1,7 +1,8 @@
-"""What goes back: a `Reply` is status, headers and bytes, sent as they are. Handlers make nothing else."""
+"""What goes back: a `Reply` is status, headers and bytes, sent as they are; `Streamed` where the bytes are many."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from msgspec import json
@@ -43,6 +44,27 @@ def document(answer: Any, status: int = 200) -> Reply:
 
 def nothing() -> Reply:
     return Reply(204, b"", JSON)
+
+
+class Streamed(Reply):
+    """An answer that is sent as it comes. Where that breaks off so does the connection, so that nobody takes it for whole."""
+
+    __slots__ = ("_pieces",)
+
+    def __init__(
+        self, status: int, pieces: AsyncGenerator[bytes, None], media: bytes, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """`headers`: with a content-length, where it is known."""
+        super().__init__(status, b"", media, headers)
+        self.headers.remove((b"content-length", b"0"))
+        self._pieces = pieces
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        async with aclosing(self._pieces) as pieces:
+            await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
+            async for piece in pieces:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 class Lingering:

@@ -4,6 +4,7 @@ from mainspring.api.access import ACCESS
 from mainspring.api.events import EVENTS
 from mainspring.api.jobs import JOBS
 from mainspring.api.nodes import NODES, WORKER_LIST
+from mainspring.api.objects import WORKER_OBJECTS
 from mainspring.api.operations import Operation
 from mainspring.api.queues import QUEUES
 from mainspring.api.schedules import SCHEDULES
@@ -12,6 +13,19 @@ from mainspring.api.system import SYSTEM
 from mainspring.api.templates import TEMPLATES
 from mainspring.api.workers import WORKERS
 
-ROOMS = (SUBMITS, JOBS, SCHEDULES, TEMPLATES, QUEUES, WORKER_LIST, WORKERS, NODES, EVENTS, SYSTEM, ACCESS)
+ROOMS = (
+    SUBMITS,
+    JOBS,
+    SCHEDULES,
+    TEMPLATES,
+    QUEUES,
+    WORKER_LIST,
+    WORKERS,
+    WORKER_OBJECTS,
+    NODES,
+    EVENTS,
+    SYSTEM,
+    ACCESS,
+)
 
 OPERATIONS: tuple[Operation, ...] = tuple(operation for room in ROOMS for operation in room.operations)

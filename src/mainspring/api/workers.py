@@ -14,6 +14,7 @@ from mainspring.access.roles import Role
 from mainspring.api.asking import Ask
 from mainspring.api.bodies import read_body
 from mainspring.api.callers import TENANT_HEADER
+from mainspring.api.forwarding import Body
 from mainspring.api.limits import MAX_BATCH_BODY
 from mainspring.api.operations import Room
 from mainspring.api.problems import problem, problem_reply, refuse_decoding
@@ -93,7 +94,7 @@ async def pull_jobs(ask: Ask) -> Reply:
         reply = await wait_for(ask, desk.poll(session, asked.number, asked.free, wait_s), wait_s + 1.0)
         return _elsewhere() if reply is None else Reply(200, _encode(pull_answer(reply)), JSON)
 
-    return await _at_desk(ask, pull, body, wait_s)
+    return await at_desk(ask, pull, body, wait_s)
 
 
 @WORKERS.post(
@@ -112,7 +113,7 @@ async def report_attempts(ask: Ask) -> Reply:
         reply = await desk.report(session, read_report(_decoded(_reports, body)))
         return Reply(200, _encode(report_answer(reply)), JSON)
 
-    return await _at_desk(ask, report, body)
+    return await at_desk(ask, report, body)
 
 
 @WORKERS.post("/v1/workers/{session}/drain", "drain_worker")
@@ -139,7 +140,7 @@ async def end_worker(ask: Ask) -> Reply:
         return nothing()
 
     if ask.caller is not None and ask.caller.role is Role.WORKER:
-        return await _at_desk(ask, leave, b"")
+        return await at_desk(ask, leave, b"")
     return await _by_operator(ask, leave if ask.caller is None else remove)
 
 
@@ -152,12 +153,12 @@ async def enrol_worker(ask: Ask) -> Reply:
 Act = Callable[["Desk", bytes], Awaitable[Reply]]
 
 
-async def _at_desk(ask: Ask, act: Act, body: bytes, wait_s: float = 0.0) -> Reply:
-    """Do it where the session lives."""
-    session = _session(ask)
+async def at_desk(ask: Ask, act: Act, body: Body, wait_s: float = 0.0, *, large: bool = False) -> Reply:
+    """Do it where the session lives. `large`: the answer."""
+    session = session_of(ask)
     url = await ask.parts.forwarder.find(ask, session)
     if url is not None:
-        return await ask.parts.forwarder.forward(ask, session, url, body, wait_s + _FORWARD_S)
+        return await ask.parts.forwarder.forward(ask, session, url, body, wait_s + _FORWARD_S, large=large)
     desk = ask.parts.desk
     assert desk is not None
     _check_tenant(ask, desk.tenant_of(session))
@@ -165,8 +166,8 @@ async def _at_desk(ask: Ask, act: Act, body: bytes, wait_s: float = 0.0) -> Repl
 
 
 async def _by_operator(ask: Ask, act: Act) -> Reply:
-    """As `_at_desk`, for somebody to whom a session is a worker in a list: also one inside a node, and 404 where there is none."""
-    session = _session(ask)
+    """As `at_desk`, for somebody to whom a session is a worker in a list: also one inside a node, and 404 where there is none."""
+    session = session_of(ask)
     (record,) = await ask.parts.engine.store.read_sessions([session])
     if record is None or (ask.tenant is not None and record.tenant not in (None, ask.tenant)):
         raise NotFoundError(f"worker: there is none with the session {ask.path('session')}")
@@ -178,7 +179,7 @@ async def _by_operator(ask: Ask, act: Act) -> Reply:
     return await act(desk, session)
 
 
-def _session(ask: Ask) -> bytes:
+def session_of(ask: Ask) -> bytes:
     text = ask.path("session")
     try:
         return UUID(text).bytes

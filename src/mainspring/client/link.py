@@ -12,9 +12,11 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 from uuid import UUID
 
 import msgspec
@@ -22,6 +24,7 @@ import msgspec
 from mainspring.client.asking import decoded
 from mainspring.client.settings import ServerSettings
 from mainspring.client.transport import Transport
+from mainspring.core.objects import Found
 from mainspring.core.partition import format_id
 from mainspring.errors import MainspringError, ServerError
 from mainspring.execute.link import Cancel
@@ -45,6 +48,8 @@ from mainspring.wire_http import (
 T = TypeVar("T")
 
 _REPLY_S = 15.0  # for an answer, beside what it may wait for jobs
+_SILENCE_S = 60.0  # in which something of an object must come
+_PIECE = 1_048_576
 _LEAVE_S = 2.0  # whoever waits for this process to end has been promised a second or two
 _REPORT_BYTES = 8_000_000  # of results in one report; a server takes 32 MiB
 _OUTCOME_BYTES = 500  # what an outcome has beside its result
@@ -86,6 +91,20 @@ class RemoteLink:
     async def end(self, session: bytes) -> None:
         await self._bridge(self._end(session))
 
+    async def put_object(self, session: bytes, job: bytes, attempt: int, name: str, data: bytes | Path) -> None:
+        await self._bridge(self._transport.upload(_object_path(session, job, attempt, name), data))
+
+    async def get_object(self, session: bytes, job: bytes, attempt: int, name: str) -> AsyncGenerator[bytes, None]:
+        pieces = self._get(_object_path(session, job, attempt, name))
+        try:
+            while piece := await self._bridge(anext(pieces, b"")):
+                yield piece
+        finally:
+            await self._bridge(pieces.aclose())
+
+    async def find_objects(self, session: bytes, job: bytes, attempt: int, prefix: str) -> list[Found]:
+        return await self._bridge(self._find(_object_path(session, job, attempt), prefix))
+
     async def declare(self, said: Declarations) -> list[str]:
         """What the application's code declares, with the worker's own key; the names of schedules that it once declared."""
         return await self._bridge(self._declare(said))
@@ -98,8 +117,8 @@ class RemoteLink:
             loop.call_soon_threadsafe(loop.stop)
             await asyncio.to_thread(thread.join)
 
-    async def _bridge(self, work: Coroutine[Any, Any, T]) -> T:
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._started()))
+    async def _bridge(self, work: Awaitable[T]) -> T:
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_awaited(work), self._started()))
 
     def _started(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
@@ -163,6 +182,17 @@ class RemoteLink:
             rejected += answer.rejected
         return ReportReply(rejected, [], self._drain)
 
+    async def _get(self, path: str) -> AsyncGenerator[bytes, None]:
+        async with self._transport.stream(path, silence_s=_SILENCE_S) as content:
+            async for piece in content.iter_chunked(_PIECE):
+                yield piece
+
+    async def _find(self, path: str, prefix: str) -> list[Found]:
+        reply = await self._transport.request(
+            "GET", path, query={"prefix": prefix}, timeout_s=_SILENCE_S, repeatable=True
+        )
+        return decoded(reply.body, list[Found])
+
     async def _end(self, session: bytes) -> None:
         self._stop_beat()
         await self._transport.request("DELETE", _path(session), timeout_s=_LEAVE_S, repeatable=True)
@@ -219,6 +249,17 @@ async def _end_all() -> None:
 
 def _path(session: bytes, call: str = "") -> str:
     return f"/v1/workers/{format_id(session)}" + (f"/{call}" if call else "")
+
+
+def _object_path(session: bytes, job: bytes, attempt: int, name: str = "") -> str:
+    return _path(session, f"jobs/{format_id(job)}/attempts/{attempt}/objects") + (
+        f"/{quote(name, safe='')}" if name else ""
+    )
+
+
+async def _awaited(work: Awaitable[T]) -> T:
+    """What is no coroutine, such as the next of a generator, as one."""
+    return await work
 
 
 def _parts(report: Report) -> Iterator[Report]:

@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
@@ -88,11 +89,14 @@ class Transport:
         retry_for_s: float | None = None,
     ) -> Reply:
         """`path` begins with `/v1`. `timeout_s`: for one try. `repeatable`: doing it twice is the same as once."""
+        timeout = import_aiohttp().ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S)
         give_up_at_s = time.monotonic() + (self._retry_for_s if retry_for_s is None else retry_for_s)
         failures = 0
         while True:
             try:
-                return await self._try(method, path, body, self._headers(body, content_type, headers), query, timeout_s)
+                return await self._try(
+                    method, path, _payload(body), self._headers(body, content_type, headers), query, timeout
+                )
             except _Failed as failed:
                 failures += 1
                 wait_s = max(_BACKOFF.delay_s(failures, 0.5 + random.random() / 2), failed.wait_s or 0.0)
@@ -101,13 +105,29 @@ class Transport:
                     raise failed.error from failed.__cause__
             await asyncio.sleep(wait_s)
 
+    async def upload(self, path: str, data: bytes | Path, *, silence_s: float = 60.0) -> None:
+        """PUT something large, from memory or from a file: takes as long as it takes, if an answer comes `silence_s` after its
+        last byte. Not sent again here."""
+        timeout = import_aiohttp().ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=silence_s)
+        headers = self._headers(b"", "application/octet-stream", None)
+        with data.open("rb") if isinstance(data, Path) else BytesIO(data) as source:
+            try:
+                await self._try("PUT", path, source, headers, None, timeout)
+            except _Failed as failed:
+                raise failed.error from failed.__cause__
+
     @asynccontextmanager
     async def stream(
-        self, path: str, *, headers: Mapping[str, str] | None = None, query: Mapping[str, str] | None = None
+        self,
+        path: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None = None,
+        silence_s: float | None = None,
     ) -> AsyncIterator["aiohttp.StreamReader"]:
-        """The body of a GET as it comes, for server-sent events: no time limit once it has begun, no retries."""
+        """The body of a GET as it comes: no time limit once it has begun, but for `silence_s` without a byte; no retries."""
         aiohttp = import_aiohttp()
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=silence_s)
         try:
             async with self._open().get(
                 self.url + path, headers=self._headers(None, JSON, headers), params=query, timeout=timeout
@@ -127,18 +147,17 @@ class Transport:
         self,
         method: str,
         path: str,
-        body: bytes | None,
+        data: Any,
         headers: Mapping[str, str],
         query: Mapping[str, str] | None,
-        timeout_s: float,
+        timeout: "aiohttp.ClientTimeout",
     ) -> Reply:
         aiohttp = import_aiohttp()
-        timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S)
         try:
             async with self._open().request(
                 method,
                 self.url + path,
-                data=_payload(body),
+                data=data,
                 headers=headers,
                 params=query,
                 timeout=timeout,

@@ -12,6 +12,7 @@ looks at whole days, and nothing has to remember who has objects. Below it:
 What an attempt writes carries its number, so an attempt that should not be there any more spoils nothing of a later one.
 """
 
+import re
 from datetime import UTC, datetime
 from urllib.parse import quote, unquote
 
@@ -19,11 +20,19 @@ from msgspec import Struct
 
 from mainspring.core.options import check_name
 from mainspring.core.partition import format_id
+from mainspring.errors import InvalidError
 
 JOBS = "jobs/"
 RESULT = "result"  # the output that is the job's result
 INLINE_RESULT_BYTES = 65_536  # what is larger becomes an object
 MAX_OUTPUTS = 1000
+
+_MAX_ESCAPED = 240  # a part of a path is a file's name, and those end at 255 bytes
+_PART = r"[A-Za-z0-9_~%-]{1,240}"
+_PLACE = re.compile(
+    rf"(?:(?:logs|partial|checkpoints)/(?P<attempt>\d{{6,10}})/\d{{10,12}}|outputs/(?P<by>\d{{6,10}})/{_PART}|steps/{_PART})"
+)
+_PREFIX = re.compile(r"(?:logs|partial|checkpoints|outputs|steps)/[A-Za-z0-9_~%/-]{0,260}")
 
 
 class Found(Struct, frozen=True):
@@ -68,6 +77,24 @@ def output_of(place: str) -> str:
     return unquote(place.rpartition("/")[2])
 
 
+def check_place(name: str, writer: int | None = None) -> str:
+    """The name of an object in one of the rooms above. `writer`: the attempt that writes it, which leaves those of others alone."""
+    found = _PLACE.fullmatch(name)
+    if found is None:
+        raise InvalidError("name", f"{name!a} is no name of a job's object")
+    attempt = found["attempt"] or found["by"]
+    if writer is not None and attempt is not None and int(attempt) != writer:
+        raise InvalidError("name", f"{name!a} belongs to attempt {int(attempt)}; this is attempt {writer}")
+    return name
+
+
+def check_prefix(prefix: str) -> str:
+    """What the names of objects begin with: a room, and more of it or nothing."""
+    if _PREFIX.fullmatch(prefix) is None:
+        raise InvalidError("prefix", f"{prefix!a} is no beginning of a name of a job's objects, such as outputs/")
+    return prefix
+
+
 def _numbered(room: str, attempt: int, number: int | None) -> str:
     """With a number a piece, without one the prefix of all of them. Their names sort as they were written."""
     return f"{room}/{attempt:06}/" + ("" if number is None else f"{number:010}")
@@ -75,4 +102,9 @@ def _numbered(room: str, attempt: int, number: int | None) -> str:
 
 def _escaped(field: str, name: str) -> str:
     """One part of a path: no '/' and no '..' in it."""
-    return quote(check_name(field, name), safe="").replace(".", "%2E")
+    escaped = quote(check_name(field, name), safe="").replace(".", "%2E")
+    if len(escaped) > _MAX_ESCAPED:
+        raise InvalidError(
+            field, f"{name[:40]!r}… is too long: as a part of a URL it has more than {_MAX_ESCAPED} characters"
+        )
+    return escaped

@@ -8,12 +8,13 @@ import asyncio
 import secrets
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from functools import partial
 from typing import Protocol
 
 from mainspring.core.lifecycle import Reason
-from mainspring.core.objects import Found
+from mainspring.core.objects import Found, check_place, check_prefix
 from mainspring.dispatch.dispatcher import Dispatcher
 from mainspring.dispatch.matcher import Seat
 from mainspring.dispatch.place import Cancel, Place
@@ -160,16 +161,17 @@ class Desk:
 
     async def put_object(self, session: bytes, job: bytes, attempt: int, name: str, data: Data) -> None:
         self._check_live(session, job, attempt)
-        await self._objects.put(job, name, data)
+        await self._objects.put(job, check_place(name, attempt), data)
 
-    async def get_object(self, session: bytes, job: bytes, attempt: int, name: str) -> AsyncIterator[bytes]:
+    async def get_object(self, session: bytes, job: bytes, attempt: int, name: str) -> AsyncGenerator[bytes, None]:
         self._check_live(session, job, attempt)
-        async for piece in self._objects.get(job, name):
-            yield piece
+        async with aclosing(self._objects.get(job, check_place(name))) as pieces:
+            async for piece in pieces:
+                yield piece
 
     async def find_objects(self, session: bytes, job: bytes, attempt: int, prefix: str) -> list[Found]:
         self._check_live(session, job, attempt)
-        return await self._objects.find(job, prefix)
+        return await self._objects.find(job, check_prefix(prefix))
 
     def _check_live(self, session: bytes, job: bytes, attempt: int) -> None:
         """A worker reaches the objects of what it runs, and no others."""

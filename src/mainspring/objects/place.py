@@ -6,7 +6,7 @@ returns it is durable; `find` is in the order of names. Nothing is kept open, an
 
 import asyncio
 import os
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,11 +36,17 @@ class ObjectPlace:
         import obstore
 
         place = prefix_of(job) + name
-        await self._call(obstore.put_async, place, data, chunk_size=5 * _PIECE, max_concurrency=_AT_ONCE)
+        source = data if isinstance(data, bytes | Path) else _Source(data)
+        try:
+            await self._call(obstore.put_async, place, source, chunk_size=5 * _PIECE, max_concurrency=_AT_ONCE)
+        except StoreUnavailableError:
+            if isinstance(source, _Source) and source.error is not None:
+                raise source.error from None
+            raise
         if self._folder is not None:
             await asyncio.to_thread(_sync, self._folder / place)
 
-    async def get(self, job: bytes, name: str) -> AsyncIterator[bytes]:
+    async def get(self, job: bytes, name: str) -> AsyncGenerator[bytes, None]:
         """Its bytes, a piece at a time; `NotFoundError` where there is no such object."""
         import obstore
 
@@ -109,6 +115,22 @@ class ObjectPlace:
 
     def _unavailable(self, error: Exception) -> StoreUnavailableError:
         return StoreUnavailableError(f"the objects at {self.url} cannot be reached: {error}")
+
+
+class _Source:
+    """What somebody else gives, and why that broke off: which is not the place's fault."""
+
+    def __init__(self, data: AsyncIterable[bytes]) -> None:
+        self._data = data
+        self.error: Exception | None = None
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for piece in self._data:
+                yield piece
+        except Exception as error:
+            self.error = error
+            raise
 
 
 def _sync(path: Path) -> None:

@@ -10,6 +10,7 @@ from contract.backends import SqliteBackend
 from contract.scene import START, JumpingClock, Scene
 from mainspring.core.job import Resources
 from mainspring.node import Node
+from mainspring.objects.place import ObjectPlace
 from mainspring.store.contract import LiveJob
 from mainspring.wire import Assignment, Outcome, OutcomeType, Report, WorkerInfo
 
@@ -66,7 +67,7 @@ class Floor(Scene):
         await asyncio.gather(*(task for task in others if "hand_back" in repr(task)))
 
     async def join(self, name: str) -> Node:
-        node = Node(self.store, keep_s=3600, keep_failed_s=3600, name=name)
+        node = Node(self.store, ObjectPlace("memory:///"), keep_s=3600, keep_failed_s=3600, name=name)
         await node.join()
         return node
 

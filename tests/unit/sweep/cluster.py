@@ -17,6 +17,7 @@ from contract.scene import START, JumpingClock, Scene
 from mainspring.core.timer import SECOND
 from mainspring.errors import StoreUnavailableError
 from mainspring.node import Node
+from mainspring.objects.place import ObjectPlace
 from mainspring.store.contract import Store
 from mainspring.sweep.ownership import BEAT_S, Heartbeat
 from mainspring.wire import Report, WorkerInfo
@@ -60,6 +61,7 @@ class Member:
         self.jobs: list[bytes] = []  # what the workers were given
         self.node = Node(
             self.store,
+            ObjectPlace("memory:///"),
             keep_s=3600,
             keep_failed_s=3600,
             name=name,
