@@ -7,8 +7,8 @@ any event loop may call. Guarantees:
 - `put` returns when the object is durable; calls are repeated until they are answered, and `SessionEndedError` says that the
   attempt is no longer this worker's: nothing that it still does will count.
 - `conclude` adds to an outcome what the attempt has stored and used, once its function has ended.
-- `close`, in the worker's process only, runs what was added to `closers` (logs to flush, folders to remove), after the
-  function's end and before its outcome is reported. One that fails is logged; each must bound its own time.
+- `close` runs what was added to `closers` (logs to flush, folders to remove) in that process, after the function's end and before
+  its outcome is reported. One that fails is logged; each must bound its own time. A child that is killed closes nothing.
 """
 
 from collections.abc import Awaitable, Callable
@@ -18,6 +18,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from mainspring.core.objects import Found
+from mainspring.errors import SessionEndedError
 from mainspring.execute.usage import together
 from mainspring.runtime.log import get_logger
 from mainspring.wire import Assignment, Outcome, OutcomeType, Stored, Usage
@@ -43,9 +44,11 @@ class Services:
     def __init__(self, assignment: Assignment, objects: JobObjects, log: Log = lambda _stream, _data: None) -> None:
         self.assignment = assignment
         self.log = log
+        self.objects = objects
         self.put = objects.put
         self.read = objects.read
         self.find = objects.find
+        self.resume: bytes | None = None  # the newest checkpoint of the attempts before
         self.outputs: list[Stored] = []
         self.usage: Usage | None = None
         self.closers: list[Callable[[], Awaitable[None]]] = []
@@ -68,5 +71,7 @@ class Services:
         for closer in self.closers:
             try:
                 await closer()
+            except SessionEndedError:
+                continue  # the attempt is somebody else's by now: nobody wants what it would store
             except Exception:
                 _log.exception("an attempt was not closed cleanly", kind=self.assignment.kind)

@@ -43,6 +43,7 @@ from mainspring.execute.pools.frames import (
 from mainspring.execute.registry import Kind, Pool
 from mainspring.execute.services import Services
 from mainspring.execute.steps import call, failed, prepare, refused, wall_clock
+from mainspring.execute.sync_context import run_here
 from mainspring.execute.targets import load
 from mainspring.wire import Outcome, Progress
 
@@ -117,9 +118,12 @@ class Child:
     def _make_context(self, order: Order) -> Context:
         self._asking = Asking(self._say)
         self._services = Services(order.assignment, self._asking, self._asking.log)
+        self._services.resume = order.resume
         return Context(order.assignment, self._tell, self._services)
 
     def _closed(self, services: Services, outcome: Outcome) -> Outcome:
+        if services.closers:
+            run_here(services.close())
         if self._asking is not None:
             self._asking.close()
         self._services = self._asking = None
