@@ -8,6 +8,7 @@ schema           MAINSPRING_SCHEMA          mainspring   PostgreSQL: the schema 
 listen_url       MAINSPRING_LISTEN_URL      none    PostgreSQL behind a pooler: a direct connection for wake-ups
 objects          MAINSPRING_OBJECTS         beside the SQLite file, else ./mainspring-objects: a folder or s3://bucket/prefix
 slots            MAINSPRING_SLOTS           100     jobs that one worker runs at once
+types            MAINSPRING_TYPES           none    job types that the worker runs: script,http,sql,container, or all it has
 grace            MAINSPRING_GRACE           30s     for running jobs when the process is asked to stop
 retention        MAINSPRING_RETENTION       7d      how long completed and cancelled jobs are kept
 failed_retention MAINSPRING_FAILED_RETENTION 30d    how long failed ones are
@@ -21,7 +22,7 @@ url              MAINSPRING_URL             none    how other servers reach this
 import ipaddress
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -30,6 +31,7 @@ from mainspring.client.settings import ServerSettings, checked_settings, is_safe
 from mainspring.core.duration import parse_duration
 from mainspring.core.options import Duration
 from mainspring.errors import InvalidError
+from mainspring.execute.types.catalogue import read_names
 from mainspring.store.opening import DEFAULT_SCHEMA, StoreSettings
 from mainspring.store.url import is_postgres, parse_url
 
@@ -50,6 +52,7 @@ class RunSettings(Struct, frozen=True):
     grace_s: float
     keep_s: float
     keep_failed_s: float
+    types: tuple[str, ...] = ()
 
 
 class ServeSettings(Struct, frozen=True, kw_only=True):
@@ -164,6 +167,7 @@ def run_settings(
     grace: Duration | None = None,
     retention: Duration | None = None,
     failed_retention: Duration | None = None,
+    types: str | Iterable[str] | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> RunSettings:
     return RunSettings(
@@ -171,6 +175,7 @@ def run_settings(
         grace_s=_duration("grace", grace, environ, "30s"),
         keep_s=_duration("retention", retention, environ, "7d"),
         keep_failed_s=_duration("failed_retention", failed_retention, environ, "30d"),
+        types=read_names("types", types if types is not None else environ.get("MAINSPRING_TYPES", "")),
     )
 
 

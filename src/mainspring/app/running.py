@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mainspring.config import RunSettings
 from mainspring.core.job import Resources
 from mainspring.errors import StoreUnavailableError
+from mainspring.execute.registry import Registry
 from mainspring.execute.worker import Worker
 from mainspring.node import Node
 from mainspring.runtime.log import get_logger
@@ -47,6 +48,7 @@ class Running:
         self,
         app: "App",
         settings: RunSettings,
+        registry: Registry,
         labels: frozenset[str],
         resources: Resources | None,
         serving: "Serving | None" = None,
@@ -62,11 +64,11 @@ class Running:
             url=None if serving is None else serving.settings.url,
         )
         app.engine.desk = self.node.desk
-        # A server without an application's code has nothing to execute.
+        # A server without an application's code and without types has nothing to execute.
         self.worker: Worker | None = None
-        if serving is None or len(app.registry):
+        if serving is None or len(registry):
             self.worker = Worker(
-                app.registry,
+                registry,
                 self.node.desk,
                 slots=settings.slots,
                 grace_s=settings.grace_s,

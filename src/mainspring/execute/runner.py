@@ -12,12 +12,15 @@ import contextlib
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from mainspring.core.lifecycle import Reason
 from mainspring.errors import InvalidError, NotFoundError
 from mainspring.execute.attempt import Attempt, Stop, stopped
 from mainspring.execute.checkpoints import load
 from mainspring.execute.context import Context
 from mainspring.execute.hooks import Hooks
+from mainspring.execute.metering import StepMeter, cpu_usage, in_thread
 from mainspring.execute.pools.processes import Processes
 from mainspring.execute.pools.threads import Threads
 from mainspring.execute.reach import AttemptReach, Reach
@@ -57,6 +60,7 @@ class Runner:
         self._stop_grace_s = stop_grace_s
         self._now = now
         self._loop = asyncio.get_running_loop()
+        self._meter = StepMeter()
         self._threads = Threads(threads)
         self._processes = Processes(processes, stop_grace_s)
 
@@ -135,11 +139,16 @@ class Runner:
                 await self._load(attempt, attempt.services)
             if assignment.options.timeout_s is not None:
                 self._arm(attempt)
-            outcome = conclude_value(assignment, await kind.function(*args, **kwargs))
+            value, rest = self._meter.enter(kind.function(*args, **kwargs), attempt)
+            if rest is not None:
+                value = await rest
+            outcome = conclude_value(assignment, value, cpu_usage(attempt.cpu_ns))
         except (KeyboardInterrupt, GeneratorExit):  # the process or the loop ends, not the job
             raise
         except BaseException as error:  # also a CancelledError that nobody asked for
             outcome = conclude_error(assignment, kind, error, self._now)
+        if outcome.usage is None:
+            outcome = replace(outcome, usage=cpu_usage(attempt.cpu_ns))
         if attempt.stop is not None or attempt.services is not None or self._follow:
             return await self._end(attempt, outcome)
         self._settle(attempt, outcome)
@@ -177,7 +186,7 @@ class Runner:
         if attempt.services is not None:
             await self._load(attempt, attempt.services)
         function: Any = partial(kind.function, *args, **kwargs)
-        work = partial(call, attempt.assignment, kind, function, self._now)
+        work = partial(in_thread, partial(call, attempt.assignment, kind, function, self._now))
         return await self._threads.perform(attempt, work, partial(self._arm, attempt))
 
     async def _load(self, attempt: Attempt, services: Services) -> None:

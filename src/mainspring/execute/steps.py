@@ -18,7 +18,7 @@ from mainspring.execute.masking import mask_for
 from mainspring.execute.registry import Kind
 from mainspring.execute.results import encode_result
 from mainspring.execute.signals import Cancel, Retry, Snooze
-from mainspring.wire import Assignment, Failure, Outcome, OutcomeType
+from mainspring.wire import Assignment, Failure, Outcome, OutcomeType, Usage
 
 Now = Callable[[], Micros]
 Prepared = tuple[tuple[object, ...], dict[str, object], Context | None]
@@ -48,11 +48,11 @@ def call(assignment: Assignment, kind: Kind, function: Callable[[], object], now
     return conclude_value(assignment, value)
 
 
-def conclude_value(assignment: Assignment, value: object) -> Outcome:
+def conclude_value(assignment: Assignment, value: object, usage: Usage | None = None) -> Outcome:
     if value is None:
-        return Outcome(assignment.job, assignment.attempt, _COMPLETED)
+        return Outcome(assignment.job, assignment.attempt, _COMPLETED, usage=usage)
     try:
-        return Outcome(assignment.job, assignment.attempt, _COMPLETED, encode_result(value))
+        return Outcome(assignment.job, assignment.attempt, _COMPLETED, encode_result(value), usage=usage)
     except InvalidError as error:
         if inspect.iscoroutine(value):
             value.close()  # or Python would warn, far from here, that nobody awaited it

@@ -15,6 +15,7 @@ from mainspring.core.options import merged, whole_number
 from mainspring.core.options_json import read_options
 from mainspring.core.partition import format_id, parse_id
 from mainspring.errors import ConflictError, InvalidError, MainspringError, NotFoundError
+from mainspring.execute.types.catalogue import checked
 from mainspring.store.contract import Inserted
 from mainspring.submit import without_conflicts
 from mainspring.verbs import documents as d
@@ -174,7 +175,8 @@ def _clone(record: JobRecord, variation: d.Variation) -> Draft:
     values: dict[str, Any] = json.decode(record.arguments)
     check_object("options", variation.options)
     options = merged(options_like(record), for_tenant(read_options(variation.options), record.tenant))
-    return Draft(record.kind, encode_object("arguments", values | variation.arguments), options)
+    arguments = checked(record.kind, encode_object("arguments", values | variation.arguments))
+    return Draft(record.kind, arguments, options)
 
 
 def _refusal(job: bytes, answer: str, *, replay: bool) -> str:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,31 @@ def tell(pipe: str, text: str) -> None:
 
 def pid() -> int:
     return os.getpid()
+
+
+BURN_S = 0.03
+
+
+def burn(cpu_s: float) -> None:
+    """Use so much of a processor."""
+    end = time.thread_time() + cpu_s
+    while time.thread_time() < end:
+        pass
+
+
+def burn_a_while() -> None:
+    burn(BURN_S)
+
+
+def burn_in_child() -> None:
+    code = f"import time\nwhile time.process_time() < {BURN_S}: pass"
+    subprocess.run([sys.executable, "-S", "-c", code], check=True)
+
+
+def use_much(megabytes: int, path: str) -> None:
+    memory = bytearray(megabytes << 20)
+    Path(path).write_bytes(memory[: 1 << 20])
+    burn(BURN_S)
 
 
 def double(number: int) -> int:

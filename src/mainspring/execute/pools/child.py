@@ -22,10 +22,13 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
+from msgspec.structs import replace
+
 from mainspring.core.lifecycle import Reason
 from mainspring.errors import InvalidError
 from mainspring.execute.context import Context
 from mainspring.execute.failure import failure
+from mainspring.execute.metering import ProcessMeter
 from mainspring.execute.pools.asking import Asking
 from mainspring.execute.pools.frames import (
     Ask,
@@ -107,12 +110,14 @@ class Child:
         if assignment.options.timeout_s is not None:
             self._say(Begun())
         function = partial(kind.function, *args, **kwargs)
+        meter = ProcessMeter()
         try:
             outcome = call(assignment, kind, partial(self._run, kind, function), wall_clock)
         except _Interrupt as error:  # it came just after the function's end
             return failed(assignment, failure(Reason.ERROR, error))
         finally:
             self._context = None
+        outcome = replace(outcome, usage=meter.usage())
         return outcome if self._services is None else self._closed(self._services, outcome)
 
     def _make_context(self, order: Order) -> Context:

@@ -13,8 +13,15 @@ from msgspec import Struct
 
 
 class JobType(Struct, frozen=True):
-    """`missing`: why it cannot run on this machine, and what to do about it; None where it can."""
+    """What a type's module has as `TYPE`; `catalogue` knows the modules.
+
+    `missing`: why it cannot run on this machine, and what to do about it; None where it can. `check`: what the annotations of the
+    function cannot say about its arguments, which it gets by name; it raises `InvalidError("arguments.…", …)`. `give_up_on`: the
+    errors after which trying again is of no use.
+    """
 
     name: str
     function: Callable[..., Awaitable[Any]]
     missing: Callable[[], str | None]
+    check: Callable[..., None] | None = None
+    give_up_on: tuple[type[BaseException], ...] = ()
