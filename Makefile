@@ -22,7 +22,8 @@ run: $(READY) ## Start the engine with the example application
 	@$(BIN)/mainspring dev examples.tour:app
 
 test: $(READY) ## Run all tests
-	@tests/postgres/get-pgbouncer.sh
+	@tests/get-packages.sh pgbouncer pgbouncer
+	@tests/get-packages.sh containers runc busybox-static
 	@$(BIN)/python -m pytest -n 2
 
 lint: $(READY) ## Format, lint, types, import contracts

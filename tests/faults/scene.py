@@ -161,7 +161,9 @@ class Jobs:
         self.nap_process = app.job(pool="process")(nap_process)
         self.gated = app.job()(gated)
         self.hog = app.job()(hog)
-        self.walks = [app.job()(walk), app.job(pool="process")(walk_process), app.job()(walk_by_names)]
+        self.walk = app.job()(walk)
+        self.walk_process = app.job(pool="process")(walk_process)
+        self.walk_by_names = app.job()(walk_by_names)
         self.walk_thread = app.job()(walk_thread)
         self.flaky = app.job(retries=1, backoff="1s")(flaky)
         self.segfault = app.job(pool="process", retries=0)(segfault)

@@ -28,9 +28,9 @@ def _steps(site: Site) -> dict[str, list[tuple[int, int]]]:
 
 def _submit(jobs: Jobs) -> list[str]:
     """One for each pool, and one with named steps."""
-    with jobs.app.sync:
-        ids = [kind.sync.submit(steps=STEPS).id for kind in jobs.walks]
-        return [*ids, jobs.walk_thread.sync.submit(steps=STEPS, pauses={}, gate="").id]
+    drafts = [jobs.walk_by_names.job(STEPS), jobs.walk.job(STEPS), jobs.walk_process.job(STEPS)]
+    with jobs.app.sync as app:
+        return [job.id for job in app.submit_many([*drafts, jobs.walk_thread.job(STEPS, {}, "")])]
 
 
 def _kill_half_way(site: Site, victim: Child, ids: list[str]) -> None:
@@ -58,7 +58,7 @@ def test_a_job_whose_worker_is_killed_repeats_one_step_at_most(site: Site) -> No
     site.worker(lease_s=LEASE_S)
     _check(site, ids)
     with jobs.app.sync as app:
-        assert app.get(ids[2]).result(timeout=10) == list(range(STEPS)), "what the steps returned before the kill"
+        assert app.get(ids[0]).result(timeout=10) == list(range(STEPS)), "what the steps returned before the kill"
 
 
 @ON_SQLITE
@@ -78,8 +78,7 @@ def test_an_attempt_that_wakes_up_late_does_not_spoil_what_the_next_one_saved(si
     frozen = site.worker(lease_s=LEASE_S)
     jobs = site.jobs()
     with jobs.app.sync:
-        arguments = {"steps": STEPS, "pauses": {1: 10, 2: 20}, "gate": str(gate)}
-        id_ = jobs.walk_thread.sync.submit(**arguments).id
+        id_ = jobs.walk_thread.sync.submit(STEPS, {1: 10, 2: 20}, str(gate)).id
         until(lambda: _steps(site)[id_][-1:] == [(1, 9)], "the first attempt waits")
         other = site.worker(lease_s=LEASE_S, everywhere=False)
         site.freeze(frozen)

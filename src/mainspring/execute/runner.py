@@ -9,6 +9,7 @@ The path of an async job is the hot one: one task, no timer unless the job has a
 
 import asyncio
 import contextlib
+import threading
 from functools import partial
 from typing import Any
 
@@ -20,10 +21,12 @@ from mainspring.execute.attempt import Attempt, Stop, stopped
 from mainspring.execute.checkpoints import load
 from mainspring.execute.context import Context
 from mainspring.execute.hooks import Hooks
+from mainspring.execute.logs import DEFAULT_LIMIT, writer_of
 from mainspring.execute.metering import StepMeter, cpu_usage, in_thread
 from mainspring.execute.pools.processes import Processes
 from mainspring.execute.pools.threads import Threads
 from mainspring.execute.reach import AttemptReach, Reach
+from mainspring.execute.records import current
 from mainspring.execute.registry import Kind, Pool, Registry
 from mainspring.execute.services import Services
 from mainspring.execute.steps import Now, call, conclude_error, conclude_value, prepare, refused
@@ -45,6 +48,7 @@ class Runner:
         processes: int,
         stop_grace_s: float,
         now: Now,
+        log_limit: int = DEFAULT_LIMIT,
     ) -> None:
         self.live: dict[bytes, Attempt] = {}
         self.outcomes: list[Outcome] = []
@@ -59,6 +63,8 @@ class Runner:
         self._follow = bool(hooks.on_success or hooks.on_failure)
         self._stop_grace_s = stop_grace_s
         self._now = now
+        self._log_limit = log_limit
+        self._serving = threading.Lock()
         self._loop = asyncio.get_running_loop()
         self._meter = StepMeter()
         self._threads = Threads(threads)
@@ -127,6 +133,7 @@ class Runner:
 
     async def _run_in_loop(self, attempt: Attempt, kind: Kind) -> None:
         assignment = attempt.assignment
+        current.set(partial(self._log, attempt))
         try:
             args, kwargs, attempt.context = prepare(assignment, kind, partial(self._make_context, attempt))
         except InvalidError as error:
@@ -135,8 +142,8 @@ class Runner:
             return await self._end(attempt, None)
         attempt.begun = True
         try:
-            if attempt.services is not None:
-                await self._load(attempt, attempt.services)
+            if attempt.context is not None:
+                await self._load(attempt)
             if assignment.options.timeout_s is not None:
                 self._arm(attempt)
             value, rest = self._meter.enter(kind.function(*args, **kwargs), attempt)
@@ -177,31 +184,46 @@ class Runner:
         if attempt.stop is not None:
             return None
         if kind.pool is Pool.PROCESS:
+            self._services(attempt)
             if kind.takes_context:
-                attempt.services = self._make_services(attempt)
-                await self._load(attempt, attempt.services)
+                await self._load(attempt)
             hear = partial(self._hear, attempt)
             return await self._processes.perform(attempt, kind, partial(self._arm, attempt), hear)
+        current.set(partial(self._log, attempt))
         args, kwargs, attempt.context = prepare(attempt.assignment, kind, partial(self._make_context, attempt))
-        if attempt.services is not None:
-            await self._load(attempt, attempt.services)
+        if attempt.context is not None:
+            await self._load(attempt)
         function: Any = partial(kind.function, *args, **kwargs)
         work = partial(in_thread, partial(call, attempt.assignment, kind, function, self._now))
         return await self._threads.perform(attempt, work, partial(self._arm, attempt))
 
-    async def _load(self, attempt: Attempt, services: Services) -> None:
+    async def _load(self, attempt: Attempt) -> None:
         """What the attempt goes on from: however long that takes, its function does not begin without it."""
         if attempt.assignment.attempt > 1:
             attempt.begun = True  # so that a stop ends the waiting
+            services = self._services(attempt)
             services.resume = await load(services)
             attempt.begun = attempt.kind is not None and attempt.kind.pool is _ASYNC
 
     def _make_context(self, attempt: Attempt) -> Context:
-        attempt.services = services = self._make_services(attempt)
-        return Context(attempt.assignment, partial(self._hear, attempt), services)
+        return Context(attempt.assignment, partial(self._hear, attempt), self._services(attempt))
 
-    def _make_services(self, attempt: Attempt) -> Services:
-        return Services(attempt.assignment, AttemptReach(self._reach, attempt.assignment, self._loop))
+    def _log(self, attempt: Attempt, stream: int, data: bytes) -> None:
+        """What a function without a context writes, in any thread: only then it has services."""
+        self._services(attempt).log(stream, data)
+
+    def _services(self, attempt: Attempt) -> Services:
+        with self._serving:
+            if attempt.services is None:
+                attempt.services = self._make_services(attempt.assignment)
+            return attempt.services
+
+    def _make_services(self, assignment: Assignment) -> Services:
+        reach = AttemptReach(self._reach, assignment, self._loop)
+        writer = writer_of(assignment, reach.put, self._now, self._loop, self._log_limit)
+        services = Services(assignment, reach, writer.log, writer.write)
+        services.closers.append(writer.close)
+        return services
 
     async def _end(self, attempt: Attempt, outcome: Outcome | None) -> None:
         """The function has ended, or never began (None)."""

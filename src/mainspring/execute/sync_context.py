@@ -24,6 +24,9 @@ class SyncContext:
     def checkpoint(self, state: object, every: Duration | None = None) -> None:
         run_here(self._context.checkpoint(state, every))
 
+    def emit(self, value: object) -> None:
+        run_here(self._context.emit(value))
+
     def step(self, name: str, function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """The function runs in this thread."""
         memory, step = self._context._memory, Step(name, function, args, kwargs)
