@@ -8,9 +8,11 @@ schema           MAINSPRING_SCHEMA          mainspring   PostgreSQL: the schema 
 listen_url       MAINSPRING_LISTEN_URL      none    PostgreSQL behind a pooler: a direct connection for wake-ups
 objects          MAINSPRING_OBJECTS         beside the SQLite file, else ./mainspring-objects: a folder or s3://bucket/prefix
 slots            MAINSPRING_SLOTS           100     jobs that one worker runs at once
+types            MAINSPRING_TYPES           none    job types that the worker runs: script,http,sql,container, or all it has
 grace            MAINSPRING_GRACE           30s     for running jobs when the process is asked to stop
 retention        MAINSPRING_RETENTION       7d      how long completed and cancelled jobs are kept
 failed_retention MAINSPRING_FAILED_RETENTION 30d    how long failed ones are
+log_limit        MAINSPRING_LOG_LIMIT       64      MiB that are kept of what one attempt writes
 host             MAINSPRING_HOST            127.0.0.1   where `mainspring server` listens
 port             MAINSPRING_PORT            8420
 tls_cert         MAINSPRING_TLS_CERT        none    its certificate chain, a PEM file
@@ -21,7 +23,7 @@ url              MAINSPRING_URL             none    how other servers reach this
 import ipaddress
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -30,12 +32,15 @@ from mainspring.client.settings import ServerSettings, checked_settings, is_safe
 from mainspring.core.duration import parse_duration
 from mainspring.core.options import Duration
 from mainspring.errors import InvalidError
+from mainspring.execute.logs import DEFAULT_LIMIT, MIB
+from mainspring.execute.types.catalogue import read_names
 from mainspring.store.opening import DEFAULT_SCHEMA, StoreSettings
 from mainspring.store.url import is_postgres, parse_url
 
 DEFAULT_STORE = "sqlite:///mainspring.db"
 DEFAULT_SLOTS = 100
 MAX_SLOTS = 100_000
+MAX_LOG_LIMIT = 1_048_576  # MiB
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8420
 
@@ -50,6 +55,8 @@ class RunSettings(Struct, frozen=True):
     grace_s: float
     keep_s: float
     keep_failed_s: float
+    log_limit: int = DEFAULT_LIMIT  # bytes
+    types: tuple[str, ...] = ()
 
 
 class ServeSettings(Struct, frozen=True, kw_only=True):
@@ -164,6 +171,8 @@ def run_settings(
     grace: Duration | None = None,
     retention: Duration | None = None,
     failed_retention: Duration | None = None,
+    log_limit: int | None = None,
+    types: str | Iterable[str] | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> RunSettings:
     return RunSettings(
@@ -171,6 +180,8 @@ def run_settings(
         grace_s=_duration("grace", grace, environ, "30s"),
         keep_s=_duration("retention", retention, environ, "7d"),
         keep_failed_s=_duration("failed_retention", failed_retention, environ, "30d"),
+        log_limit=_log_limit(log_limit if log_limit is not None else environ.get("MAINSPRING_LOG_LIMIT")),
+        types=read_names("types", types if types is not None else environ.get("MAINSPRING_TYPES", "")),
     )
 
 
@@ -180,9 +191,18 @@ def _duration(field: str, given: Duration | None, environ: Mapping[str, str], de
 
 
 def _slots(value: object) -> int:
+    return _number("slots", value, MAX_SLOTS)
+
+
+def _log_limit(value: object) -> int:
+    """In bytes; it is said in MiB."""
+    return DEFAULT_LIMIT if value is None else _number("log_limit", value, MAX_LOG_LIMIT) * MIB
+
+
+def _number(field: str, value: object, most: int) -> int:
     number = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
-    if type(number) is not int or not 1 <= number <= MAX_SLOTS:
-        raise InvalidError("slots", f"expected a whole number from 1 to {MAX_SLOTS}, got {value!r}")
+    if type(number) is not int or not 1 <= number <= most:
+        raise InvalidError(field, f"expected a whole number from 1 to {most}, got {value!r}")
     return number
 
 

@@ -9,6 +9,7 @@
     │   ├── StoreVersionError           the store needs a newer Mainspring, or its migrations were altered
     │   ├── StoreUnavailableError       full, read-only or unreachable for now: nothing was written, try again
     │   └── StoreUncertainError         the database went away during a commit and has not come back: written or not
+    ├── SecretsError                    secrets cannot be used here: no keys, not the right ones, or a value that was altered
     ├── JobError                        a job did not end with a result
     │   ├── JobFailedError              it failed for good; `.reason` and `.traceback` tell why
     │   └── JobCancelledError           it was cancelled or expired
@@ -63,6 +64,10 @@ class StoreUnavailableError(StoreError):
 
 class StoreUncertainError(StoreError):
     """Whether it was written is not known; look, or try again with a `key`, which makes that safe."""
+
+
+class SecretsError(MainspringError):
+    """What is sealed cannot be opened here, or nothing can be sealed. Never says what is in it."""
 
 
 class JobError(MainspringError):

@@ -21,6 +21,7 @@ from mainspring.errors import (
     LimitedError,
     MainspringError,
     NotFoundError,
+    SecretsError,
     SessionEndedError,
     StoreError,
     StoreUnavailableError,
@@ -46,6 +47,7 @@ TITLES = {
     "unsupported-media": "This content type is not understood",
     "unavailable": "Not possible for now",
     "uncertain": "It is not known whether this was done",
+    "secrets": "Secrets cannot be used on this server",
     "session-ended": "The worker's session is over",
     "internal": "The server made a mistake",
 }
@@ -81,6 +83,7 @@ _KINDS: list[tuple[type[MainspringError], str, int]] = [
     (TooSlowError, "too-slow", 408),
     (MediaError, "unsupported-media", 415),
     (SessionEndedError, "session-ended", 410),
+    (SecretsError, "secrets", 500),
     (NotReadyError, "unavailable", 503),
     (StoreUnavailableError, "unavailable", 503),
     (StoreUncertainError, "uncertain", 503),

@@ -25,6 +25,7 @@ from mainspring.core.options import check_labels, check_name, whole_number
 from mainspring.dispatch.desk import LONG_POLL_S
 from mainspring.dispatch.place import HEARTBEAT_S
 from mainspring.errors import InvalidError, NotFoundError, SessionEndedError
+from mainspring.execute.types.catalogue import is_type
 from mainspring.store.contract import KindRecord
 from mainspring.store.service import ALL_TENANTS
 from mainspring.sweep.ownership import LEASE_S
@@ -205,7 +206,7 @@ async def _declare(ask: Ask, kinds: frozenset[str]) -> None:
     """Kinds that no application has declared can be submitted from now on, with every default as it is."""
     store = ask.parts.engine.store
     known = {kind.name for kind in await store.list_kinds()}
-    unknown = sorted(kinds - known)
+    unknown = sorted(kind for kind in kinds - known if not is_type(kind))
     if unknown:
         await store.add_kinds([KindRecord(name, b"{}") for name in unknown])
 

@@ -22,6 +22,7 @@ from mainspring.app.handle import Job
 from mainspring.app.limits import parse_limit
 from mainspring.app.remote_running import RemoteRunning
 from mainspring.app.running import Running, open_patiently
+from mainspring.app.types import TypeFaces
 from mainspring.app.within import Connection
 from mainspring.client.settings import ServerSettings
 from mainspring.client.verbs import Remote
@@ -43,8 +44,10 @@ from mainspring.errors import InvalidError, NotRunningError, StoreError
 from mainspring.execute.context import Context
 from mainspring.execute.hooks import Hooks
 from mainspring.execute.registry import Kind, Registry
+from mainspring.execute.types.catalogue import find_kind, refuse_reserved, with_types
 from mainspring.objects.place import ObjectPlace
 from mainspring.runtime.clock import Clock
+from mainspring.secrets.keys import read_master_keys
 from mainspring.store.contract import QueueRecord, Store, Transaction
 from mainspring.store.opening import StoreSettings, open_store
 from mainspring.submit import without_conflicts
@@ -81,7 +84,7 @@ class _JobDecorator:
         return self._register(function)
 
 
-class App:
+class App(TypeFaces):
     """One application. `store`: where jobs live, else MAINSPRING_STORE, else sqlite:///mainspring.db.
 
     For postgresql:// stores: `schema` (else MAINSPRING_SCHEMA, else mainspring) holds the tables; `listen_url` (else
@@ -146,6 +149,7 @@ class App:
 
         def register(function: Callable[..., Any]) -> JobFunction[..., Any]:
             kind_name = name or str(getattr(function, "__name__", ""))
+            refuse_reserved("name", kind_name)
             kind = Kind(kind_name, function, pool=pool, retry_on=_types(retry_on), give_up_on=_types(give_up_on) or ())
             self.registry.add(kind)
             self._kinds[kind.name] = DeclaredKind(kind.name, defaults, limit)
@@ -240,8 +244,10 @@ class App:
         if isinstance(self.settings, ServerSettings):
             self._remote = Remote(self.settings.open())
         else:
+            keys = read_master_keys(os.environ)
             store = await open_store(self.settings, self.clock)
-            self._engine = Engine(store, ObjectPlace(self.settings.objects_place, store.agree))
+            self._engine = Engine(store, ObjectPlace(self.settings.objects_place, store.agree), keys=keys)
+            await self._engine.sealing.look()
 
     async def _close(self) -> None:
         engine, self._engine = self._engine, None
@@ -356,7 +362,7 @@ class App:
         return self.own_verbs().schedules
 
     def decode_result(self, kind: str, data: bytes | None) -> Any:
-        known = self.registry.get(kind)
+        known = find_kind(self.registry, kind)
         if known is not None:
             return known.decode_result(data)
         return None if data is None else json.decode(data)
@@ -370,7 +376,9 @@ class App:
         grace: Duration | None = None,
         retention: Duration | None = None,
         failed_retention: Duration | None = None,
+        log_limit: int | None = None,
         labels: Iterable[str] = (),
+        types: str | Iterable[str] | None = None,
         resources: Resources | None = None,
         signals: bool = True,
         ready: Callable[[], Awaitable[None] | None] | None = None,
@@ -379,20 +387,30 @@ class App:
     ) -> None:
         """Schedule and execute in this process until `stop`, SIGTERM or SIGINT; then drain for up to `grace`.
 
-        slots: jobs at once. labels: what jobs with `labels=` ask for. signals: handle SIGTERM and SIGINT.
+        slots: jobs at once. log_limit: MiB that are kept of what one attempt writes. labels: what jobs with `labels=` ask for.
+        types: the job types to run beside the functions, such as ["script", "http"], or "all" that this machine has; else
+        MAINSPRING_TYPES, else none, because whoever may submit jobs may then use them. signals: handle SIGTERM and SIGINT.
         ready: called when work begins. serving: the HTTP API, to be served beside it. A store that cannot be reached yet is
         waited for.
 
         At a server it only executes: the server schedules. join_token (else MAINSPRING_JOIN_TOKEN) is exchanged for a key, where
         there is none.
         """
-        settings = run_settings(slots=slots, grace=grace, retention=retention, failed_retention=failed_retention)
+        settings = run_settings(
+            slots=slots,
+            grace=grace,
+            retention=retention,
+            failed_retention=failed_retention,
+            log_limit=log_limit,
+            types=types,
+        )
         if self._running is not None:
             raise NotRunningError("this app runs already; one run per process")
         labelled = check_labels(labels)
+        registry = await asyncio.to_thread(with_types, self.registry, settings.types)
         await open_patiently(self)
         try:
-            self._running = self._new_running(settings, labelled, resources, serving, join_token)
+            self._running = self._new_running(settings, registry, labelled, resources, serving, join_token)
             await self._running.run(signals=signals, ready=ready)
         finally:
             self._running = None
@@ -401,6 +419,7 @@ class App:
     def _new_running(
         self,
         settings: RunSettings,
+        registry: Registry,
         labels: frozenset[str],
         resources: Resources | None,
         serving: "Serving | None",
@@ -409,10 +428,10 @@ class App:
         if not isinstance(self.settings, ServerSettings):
             if token is not None:
                 raise InvalidError("join_token", "has no effect on a store: leave it out, or name a server")
-            return Running(self, settings, labels, resources, serving)
+            return Running(self, settings, registry, labels, resources, serving)
         if serving is not None:
             raise InvalidError("serving", "needs the store itself, and the app is at a server")
-        return RemoteRunning(self, self.settings, settings, labels, resources, join_token_setting(token))
+        return RemoteRunning(self, self.settings, settings, registry, labels, resources, join_token_setting(token))
 
     def stop(self) -> None:
         """Ask `run` to drain and return."""

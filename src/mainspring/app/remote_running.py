@@ -13,6 +13,7 @@ from mainspring.core.job import Resources
 from mainspring.core.retry import Backoff
 from mainspring.errors import InvalidError
 from mainspring.execute.patience import persist
+from mainspring.execute.registry import Registry
 from mainspring.execute.worker import Worker
 from mainspring.runtime.log import get_logger
 from mainspring.runtime.loop import tune_interpreter
@@ -34,6 +35,7 @@ class RemoteRunning:
         app: "App",
         server: ServerSettings,
         settings: RunSettings,
+        registry: Registry,
         labels: frozenset[str],
         resources: Resources | None,
         join_token: str | None = None,
@@ -41,10 +43,11 @@ class RemoteRunning:
         self._app = app
         self._link = RemoteLink(server, join_token=join_token)
         self.worker = Worker(
-            app.registry,
+            registry,
             self._link,
             slots=settings.slots,
             grace_s=settings.grace_s,
+            log_limit=settings.log_limit,
             labels=labels,
             resources=resources or machine_resources(),
             hooks=app.hooks,

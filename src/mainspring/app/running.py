@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mainspring.config import RunSettings
 from mainspring.core.job import Resources
 from mainspring.errors import StoreUnavailableError
+from mainspring.execute.registry import Registry
 from mainspring.execute.worker import Worker
 from mainspring.node import Node
 from mainspring.runtime.log import get_logger
@@ -47,6 +48,7 @@ class Running:
         self,
         app: "App",
         settings: RunSettings,
+        registry: Registry,
         labels: frozenset[str],
         resources: Resources | None,
         serving: "Serving | None" = None,
@@ -58,18 +60,20 @@ class Running:
             app.engine.objects,
             keep_s=settings.keep_s,
             keep_failed_s=settings.keep_failed_s,
+            keys=app.engine.keys,
             leave=self.stop,
             url=None if serving is None else serving.settings.url,
         )
         app.engine.desk = self.node.desk
-        # A server without an application's code has nothing to execute.
+        # A server without an application's code and without types has nothing to execute.
         self.worker: Worker | None = None
-        if serving is None or len(app.registry):
+        if serving is None or len(registry):
             self.worker = Worker(
-                app.registry,
+                registry,
                 self.node.desk,
                 slots=settings.slots,
                 grace_s=settings.grace_s,
+                log_limit=settings.log_limit,
                 labels=labels,
                 resources=resources or machine_resources(),
                 hooks=app.hooks,

@@ -9,7 +9,9 @@ from pathlib import Path
 import apsw
 from msgspec import Struct
 
-from mainspring.errors import StoreError
+from mainspring.config import run_settings
+from mainspring.errors import InvalidError, StoreError
+from mainspring.execute.types.catalogue import PLACES, why_not
 from mainspring.store.queries import load_migrations
 from mainspring.store.sqlite.database import (
     APPLICATION_ID,
@@ -45,6 +47,21 @@ def check_machine() -> Iterator[Check]:
     if time.time() < _YEAR_2025_S:
         now = time.strftime("%Y-%m-%d", time.gmtime())
         yield Check("clock", FAIL, f"it is {now} by this machine", "set the clock: due times would be wrong")
+
+
+def check_types() -> Iterator[Check]:
+    """What job types a worker here could run. That one cannot is a problem only where MAINSPRING_TYPES asks for it."""
+    try:
+        wanted = run_settings().types
+    except InvalidError as error:
+        yield Check("types", FAIL, str(error), "correct MAINSPRING_TYPES")
+        wanted = ()
+    for name in PLACES:
+        why = why_not(name)
+        if why is None:
+            yield Check(f"type {name}", OK, "can run here" if name in wanted else f"can run here, with --types {name}")
+        else:
+            yield Check(f"type {name}", FAIL if name in wanted else OK, "cannot run here", why)
 
 
 def check_file(path: Path, *, full: bool) -> Iterator[Check]:

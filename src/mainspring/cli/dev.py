@@ -25,6 +25,7 @@ from mainspring.config import DEFAULT_HOST, DEFAULT_PORT, DEFAULT_STORE, run_set
 from mainspring.core.timer import from_micros
 from mainspring.core.words import count, listed
 from mainspring.errors import InvalidError
+from mainspring.execute.types.catalogue import ALL, chosen
 from mainspring.runtime.loop import new_event_loop
 from mainspring.store.opening import StoreSettings
 from mainspring.store.url import shown_url
@@ -40,6 +41,14 @@ Target = Annotated[
     typer.Argument(metavar="MODULE:APP", help="Where the application is, such as tasks:app.", show_default=False),
 ]
 Grace = Annotated[str, typer.Option(metavar="DURATION", help="For running jobs when asked to stop.")]
+Types = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMES",
+        help="Job types to run too, such as script,http; '' for none; else MAINSPRING_TYPES, else all that this machine has.",
+        show_default=False,
+    ),
+]
 Port = Annotated[int, typer.Option(metavar="NUMBER", help="Where the HTTP API listens; 0: any free port.")]
 
 
@@ -48,23 +57,26 @@ def dev(
     slots: Slots = None,
     grace: Grace = "5s",
     port: Port = DEFAULT_PORT,
+    types: Types = None,
     store: AppStoreUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Run an application here and show what happens, until Ctrl-C.
 
-    Its jobs and schedules run in this process; jobs that other processes submit to the same store are shown and run too. The HTTP
-    API listens on 127.0.0.1, without keys: whoever can log in to this machine can use it.
+    Its jobs and schedules run in this process, and the job types that this machine has; jobs that other processes submit to the
+    same store are shown and run too. The HTTP API listens on 127.0.0.1, without keys: whoever can log in to this machine can use
+    it, and may run scripts here.
     """
     if target is None:
         raise AppError(_NO_TARGET)
-    run_settings(slots=slots, grace=grace)
+    wanted = types if types is not None else os.environ.get("MAINSPRING_TYPES", ALL)
+    names = run_settings(slots=slots, grace=grace, types=wanted).types
     configure_logs(as_json=as_json, level="warning", stream=sys.stderr)
     app = application(target, store)
     output = Output(as_json)
     serving = _serving(port)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(_run(app, target, slots, grace, output, serving))
+        runner.run(_run(app, target, slots, grace, names, output, serving))
 
 
 def _serving(port: int) -> Serving | None:
@@ -77,16 +89,24 @@ def _serving(port: int) -> Serving | None:
         raise InvalidError("--port", f"{error.problem}, such as --port {port + 1}") from None
 
 
-async def _run(app: App, target: str, slots: int | None, grace: str, output: Output, serving: Serving | None) -> None:
+async def _run(
+    app: App,
+    target: str,
+    slots: int | None,
+    grace: str,
+    types: tuple[str, ...],
+    output: Output,
+    serving: Serving | None,
+) -> None:
     watching: list[asyncio.Task[None]] = []
 
     def begin() -> None:
-        _greet(app, target, output, serving)
+        _greet(app, target, types, output, serving)
         watcher = Watcher(app.store, _teller(output), lambda: _say(output, "more jobs than this view can follow"))
         watching.append(asyncio.create_task(_watch(watcher)))
 
     try:
-        await app.run(slots=slots, grace=grace, ready=begin, serving=serving)
+        await app.run(slots=slots, grace=grace, types=types, ready=begin, serving=serving)
     finally:
         if serving is not None:
             serving.close()
@@ -103,18 +123,20 @@ async def _watch(watcher: Watcher) -> None:
         return
 
 
-def _greet(app: App, target: str, output: Output, serving: Serving | None) -> None:
+def _greet(app: App, target: str, types: tuple[str, ...], output: Output, serving: Serving | None) -> None:
     place = app.store_settings.place
     kinds, _, schedules = app.declared
     names = sorted(app.registry.names())
     url = None if serving is None else serving.address
-    document = {"event": "ready", "app": target, "store": place, "kinds": names, "url": url}
+    run = chosen(types)
+    document = {"event": "ready", "app": target, "store": place, "kinds": names, "types": run, "url": url}
     known = f"{count(len(kinds), 'kind')} of job: {listed(names, 8)}"
     timed = f", {count(len(schedules), 'schedule')}" if schedules else ""
     here = "" if place == StoreSettings(DEFAULT_STORE).place else f" --store {shown_url(app.store_settings.url)}"
     command = _command()
     hints = [
         ("application", f"{target} ({known}{timed})"),
+        *([("job types", listed(run))] if run else []),
         ("store", place),
         *_api_hints(app, url),
         ("try, elsewhere", f"{command} jobs list{here}"),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mainspring.app import App
-from mainspring.cli.checks import FAIL, WARN, Check, check_file, check_machine
+from mainspring.cli.checks import FAIL, WARN, Check, check_file, check_machine, check_types
 from mainspring.cli.failures import SilentError
 from mainspring.cli.opening import perform
 from mainspring.cli.options import AsJson, StoreUrl
@@ -32,7 +32,7 @@ def doctor(full: Full = False, store: StoreUrl = None, as_json: AsJson = False) 
     app = App(store)
     if full and app.store_settings.is_postgres:
         raise InvalidError("full", "has no effect on a PostgreSQL store: its own tools check its files")
-    found = [*check_machine(), *perform(_check(app, full=full))]
+    found = [*check_machine(), *check_types(), *perform(_check(app, full=full))]
     document = {
         "store": app.store_settings.place,
         "checks": [_document(check) for check in found],

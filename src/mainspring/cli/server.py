@@ -9,7 +9,7 @@ from mainspring.app import App
 from mainspring.app.serving import Serving
 from mainspring.cli.logs import configure_logs
 from mainspring.cli.options import AsJson, StoreUrl
-from mainspring.cli.worker import Grace, Slots, application
+from mainspring.cli.worker import Grace, Slots, Types, application
 from mainspring.config import is_loopback, run_settings, serve_settings
 from mainspring.runtime.log import get_logger
 from mainspring.runtime.loop import new_event_loop
@@ -50,6 +50,7 @@ def server(
     tls_key: TlsKey = None,
     no_keys: NoKeys = False,
     url: Url = None,
+    types: Types = None,
     slots: Slots = None,
     grace: Grace = None,
     store: StoreUrl = None,
@@ -60,14 +61,15 @@ def server(
     Workers and clients anywhere use it with a key; the first start prints the one key of an administrator, once. On SIGTERM or
     Ctrl-C the server says that it is not ready, lets everybody go who waits, and leaves.
     """
-    run_settings(slots=slots, grace=grace)
+    chosen = run_settings(slots=slots, grace=grace, types=types).types
     settings = serve_settings(host=host, port=port, tls_cert=tls_cert, tls_key=tls_key, keys=not no_keys, url=url)
     configure_logs(as_json=as_json)
-    app = App(store) if target is None else application(target, store)
+    app = App(store) if target is None else application(target, store, types=chosen)
     serving = Serving(settings)
+    run = app.run(slots=slots, grace=grace, types=chosen, serving=serving, ready=lambda: _tell(app, serving))
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            runner.run(app.run(slots=slots, grace=grace, serving=serving, ready=lambda: _tell(app, serving)))
+            runner.run(run)
     finally:
         serving.close()
     _log.info("stopped")

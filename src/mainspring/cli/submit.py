@@ -24,6 +24,7 @@ from mainspring.core.partition import format_id
 from mainspring.core.timer import read_time
 from mainspring.core.words import listed
 from mainspring.errors import InvalidError, NotFoundError
+from mainspring.execute.types.catalogue import COMMANDS, find_kind
 from mainspring.submit import without_conflicts
 from mainspring.verbs import documents as d
 from mainspring.verbs.faces import Jobs
@@ -45,11 +46,20 @@ _Kind = Annotated[str, typer.Argument(metavar="KIND", help="What to run.", show_
 _Args = Annotated[
     str, typer.Option(metavar="JSON", help="A JSON object with the arguments, @FILE, or - for standard input.")
 ]
+_Command = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[-- COMMAND...]",
+        help="For kinds that run a command: the program and its arguments.",
+        show_default=False,
+    ),
+]
 _Wait = Annotated[bool, typer.Option("--wait", help="Wait until it has ended and print the result.")]
 
 
 def submit(
     kind: _Kind,
+    command: _Command = None,
     args: _Args = "{}",
     delay: Annotated[_Text, _option("DURATION", "Start after this long, such as 30s or 1h30m.")] = None,
     at: Annotated[_Text, _option("TIME", "Start at this time, such as 2030-01-31T09:00:00Z.")] = None,
@@ -67,6 +77,7 @@ def submit(
     timeout: Annotated[_Text, _option("DURATION", "How long one attempt may run.")] = None,
     unique: Annotated[_Text, _option("DURATION", "One job with the same arguments within this long.")] = None,
     limit_key: Annotated[_Text, _option("TEXT", "Count against the kind's limits under this key.")] = None,
+    secret: Annotated[list[str] | None, _option("NAME=SECRET", "A secret for the job; may be repeated.")] = None,
     complexity: Annotated[int | None, _option("1-10", "10 is the heaviest.")] = None,
     cpu: Annotated[float | None, _option("CORES", "CPU cores it needs.")] = None,
     memory_mb: Annotated[int | None, _option("MB", "Memory it needs.")] = None,
@@ -78,10 +89,24 @@ def submit(
     server: ServerUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Submit a job; it is durable when its id is printed."""
+    """Submit a job; it is durable when its id is printed.
+
+    Job types need no application: `mainspring submit script -- echo hello`.
+    """
     options = _options(dict(locals()))
     within_s = _within(wait, wait_timeout)
-    perform(_submit(kind, read_arguments(args), options, app, store, server, wait, within_s, Output(as_json)))
+    values = _with_command(kind, read_arguments(args), command)
+    perform(_submit(kind, values, options, app, store, server, wait, within_s, Output(as_json)))
+
+
+def _with_command(kind: str, values: dict[str, Any], command: list[str] | None) -> dict[str, Any]:
+    if not command:
+        return values
+    if kind not in COMMANDS:
+        raise InvalidError("command", f"is for {listed(COMMANDS)}: give the arguments of {kind} with --args")
+    if "command" in values:
+        raise InvalidError("command", "is given twice, in --args and after --")
+    return values | {"command": command}
 
 
 def _options(given: dict[str, Any]) -> JobOptions:
@@ -92,8 +117,15 @@ def _options(given: dict[str, Any]) -> JobOptions:
         start_by=read_moment("start_by", given["start_by"]),
         tags=given["tag"] or None,
         labels=given["label"] or None,
+        secrets=_secrets(given["secret"] or []) or None,
         **{name: given[name] for name in _SAME},
     )
+
+
+def _secrets(given: list[str]) -> dict[str, str]:
+    """`TOKEN=api-token`; `TOKEN` alone is a secret of the same name."""
+    pairs = [text.partition("=") for text in given]
+    return {own: name or own for own, _, name in pairs}
 
 
 def _within(wait: bool, wait_timeout: str | None) -> float | None:
@@ -130,12 +162,12 @@ async def _submit(
 
 
 def _checked_draft(app: App, target: str, kind: str, values: dict[str, Any], options: JobOptions) -> Draft:
-    known = app.registry.get(kind)
+    known = find_kind(app.registry, kind)
     if known is None:
         names = listed(sorted(app.registry.names()), 20) or "none"
         raise NotFoundError(f"{target} has no kind {kind!r}; it has {names}")
     defaults = {declared.name: declared.options for declared in app.declared[0]}
-    return Draft(kind, known.encode((), values), merged(defaults[kind], options))
+    return Draft(kind, known.encode((), values), merged(defaults.get(kind, JobOptions()), options))
 
 
 async def _hand_in(jobs: Jobs, draft: Draft, wait: bool, within_s: float | None, output: Output) -> None:

@@ -19,11 +19,24 @@ from mainspring.runtime.loop import new_event_loop
 _log = get_logger("mainspring.cli")
 
 Target = Annotated[
-    str, typer.Argument(metavar="MODULE:APP", help="Where the application is, such as tasks:app.", show_default=False)
+    str | None,
+    typer.Argument(
+        metavar="[MODULE:APP]",
+        help="Where the application is, such as tasks:app; not needed with --types.",
+        show_default=False,
+    ),
 ]
 Slots = Annotated[int | None, typer.Option(metavar="NUMBER", help="Jobs at once; else MAINSPRING_SLOTS, else 100.")]
 Labels = Annotated[
     list[str] | None, typer.Option("--label", metavar="TEXT", help="A label that jobs may ask for; may be repeated.")
+]
+Types = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMES",
+        help="Job types to run too, such as script,http, or all that this machine has; else MAINSPRING_TYPES, else none.",
+        show_default=False,
+    ),
 ]
 Grace = Annotated[
     str | None,
@@ -43,16 +56,17 @@ JoinToken = Annotated[
 
 
 def worker(
-    target: Target,
+    target: Target = None,
     slots: Slots = None,
     grace: Grace = None,
     label: Labels = None,
+    types: Types = None,
     store: AppStoreUrl = None,
     server: WorkServerUrl = None,
     join_token: JoinToken = None,
     as_json: AsJson = False,
 ) -> None:
-    """Execute an application's jobs until asked to stop.
+    """Execute an application's jobs until asked to stop, or jobs of types that need no application, such as scripts.
 
     With --server it works for that server, with the key in MAINSPRING_KEY or the one that --join-token gets; it needs no store.
 
@@ -60,23 +74,28 @@ def worker(
 
     Log lines go to standard output: readable at a terminal, JSON otherwise or with --json.
     """
-    run_settings(slots=slots, grace=grace)
+    settings = run_settings(slots=slots, grace=grace, types=types)
     parse_options(labels=label)
     configure_logs(as_json=as_json)
-    app = application(target, store, server)
+    app = application(target, store, server, types=settings.types)
 
     async def work() -> None:
-        _log.info("starting", app=target, store=app.settings.place, kinds=sorted(app.registry.names()))
-        await app.run(slots=slots, grace=grace, labels=label or (), join_token=join_token)
+        kinds = sorted(app.registry.names())
+        _log.info("starting", app=target, store=app.settings.place, kinds=kinds, types=settings.types)
+        await app.run(slots=slots, grace=grace, labels=label or (), types=settings.types, join_token=join_token)
 
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(work())
 
 
-def application(target: str, store: str | None, server: str | None = None) -> App:
-    """The application to run, on the store or at the server that was asked for."""
-    app = load_app(target)
+def application(
+    target: str | None, store: str | None, server: str | None = None, *, types: tuple[str, ...] = ()
+) -> App:
+    """The application to run, on the store or at the server that was asked for; an empty one where only types shall run."""
+    if target is None and not types:
+        raise AppError("say which application to run, such as tasks:app, or which job types, such as --types script")
+    app = App() if target is None else load_app(target)
     use(app, store, server)
-    if not len(app.registry):
+    if not len(app.registry) and not types:
         raise AppError(f"{target} has no jobs: is the module with the @app.job functions imported there?")
     return app

@@ -8,13 +8,16 @@ from collections.abc import Callable
 from enum import Enum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mainspring.core.lifecycle import Reason
 from mainspring.execute.context import Context
+from mainspring.execute.metering import cpu_usage
 from mainspring.execute.registry import Kind
 from mainspring.execute.services import Services
 from mainspring.execute.steps import failed
-from mainspring.wire import Assignment, Failure, Outcome, OutcomeType
+from mainspring.execute.usage import together
+from mainspring.wire import Assignment, Failure, Outcome, OutcomeType, Usage
 
 
 class Stop(Enum):
@@ -36,6 +39,7 @@ class Attempt(Struct, eq=False):
     context: Context | None = None
     services: Services | None = None  # of a function that takes a context, also in another process
     begun: bool = False  # its function may have been entered
+    cpu_ns: int = 0  # of the steps of an async function
     told: bool = False  # it has said how far it is
     settled: bool = False  # its outcome is decided (or dropped); the function may still run
     stop: Stop | None = None
@@ -47,6 +51,15 @@ class Attempt(Struct, eq=False):
 
 def stopped(attempt: Attempt, ended: Outcome | None) -> Outcome:
     """The outcome of an attempt that was made to stop; `ended` is what its function made of that, if it has."""
+    usage = _used_so_far(attempt) if ended is None else ended.usage
+    return replace(_stopped(attempt, ended), usage=usage)
+
+
+def _used_so_far(attempt: Attempt) -> Usage | None:
+    return together(cpu_usage(attempt.cpu_ns), attempt.services.usage if attempt.services is not None else None)
+
+
+def _stopped(attempt: Attempt, ended: Outcome | None) -> Outcome:
     assignment = attempt.assignment
     job, number = assignment.job, assignment.attempt
     match attempt.stop:

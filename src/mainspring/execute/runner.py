@@ -9,17 +9,24 @@ The path of an async job is the hot one: one task, no timer unless the job has a
 
 import asyncio
 import contextlib
+import threading
 from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from mainspring.core.lifecycle import Reason
 from mainspring.errors import InvalidError, NotFoundError
 from mainspring.execute.attempt import Attempt, Stop, stopped
+from mainspring.execute.checkpoints import load
 from mainspring.execute.context import Context
 from mainspring.execute.hooks import Hooks
+from mainspring.execute.logs import DEFAULT_LIMIT, writer_of
+from mainspring.execute.metering import StepMeter, cpu_usage, in_thread
 from mainspring.execute.pools.processes import Processes
 from mainspring.execute.pools.threads import Threads
 from mainspring.execute.reach import AttemptReach, Reach
+from mainspring.execute.records import current
 from mainspring.execute.registry import Kind, Pool, Registry
 from mainspring.execute.services import Services
 from mainspring.execute.steps import Now, call, conclude_error, conclude_value, prepare, refused
@@ -41,6 +48,7 @@ class Runner:
         processes: int,
         stop_grace_s: float,
         now: Now,
+        log_limit: int = DEFAULT_LIMIT,
     ) -> None:
         self.live: dict[bytes, Attempt] = {}
         self.outcomes: list[Outcome] = []
@@ -55,7 +63,10 @@ class Runner:
         self._follow = bool(hooks.on_success or hooks.on_failure)
         self._stop_grace_s = stop_grace_s
         self._now = now
+        self._log_limit = log_limit
+        self._serving = threading.Lock()
         self._loop = asyncio.get_running_loop()
+        self._meter = StepMeter()
         self._threads = Threads(threads)
         self._processes = Processes(processes, stop_grace_s)
 
@@ -122,6 +133,7 @@ class Runner:
 
     async def _run_in_loop(self, attempt: Attempt, kind: Kind) -> None:
         assignment = attempt.assignment
+        current.set(partial(self._log, attempt))
         try:
             args, kwargs, attempt.context = prepare(assignment, kind, partial(self._make_context, attempt))
         except InvalidError as error:
@@ -129,14 +141,19 @@ class Runner:
         if attempt.stop is not None:  # before it began
             return await self._end(attempt, None)
         attempt.begun = True
-        if assignment.options.timeout_s is not None:
-            self._arm(attempt)
         try:
-            outcome = conclude_value(assignment, await kind.function(*args, **kwargs))
+            if attempt.context is not None:
+                await self._load(attempt)
+            if assignment.options.timeout_s is not None:
+                self._arm(attempt)
+            value, rest = self._meter.enter(kind.function(*args, **kwargs), attempt)
+            if rest is not None:
+                value = await rest
+            outcome = conclude_value(assignment, value, cpu_usage(attempt.cpu_ns))
         except (KeyboardInterrupt, GeneratorExit):  # the process or the loop ends, not the job
             raise
         except BaseException as error:  # also a CancelledError that nobody asked for
-            outcome = conclude_error(assignment, kind, error, self._now)
+            outcome = replace(conclude_error(assignment, kind, error, self._now), usage=cpu_usage(attempt.cpu_ns))
         if attempt.stop is not None or attempt.services is not None or self._follow:
             return await self._end(attempt, outcome)
         self._settle(attempt, outcome)
@@ -150,6 +167,10 @@ class Runner:
             outcome = refused(assignment, Reason.ARGUMENTS, error)
         except NotFoundError as error:
             outcome = refused(assignment, Reason.UNKNOWN_KIND, error)
+        except asyncio.CancelledError:  # a stop, before there was something that could be told
+            if attempt.stop is None:
+                raise
+            outcome = None
         except Exception as error:  # the pool's own trouble, such as no more processes
             outcome = conclude_error(assignment, kind, error, self._now) if kind else None
         await self._end(attempt, outcome)
@@ -161,21 +182,46 @@ class Runner:
         if attempt.stop is not None:
             return None
         if kind.pool is Pool.PROCESS:
+            self._services(attempt)
             if kind.takes_context:
-                attempt.services = self._make_services(attempt)
+                await self._load(attempt)
             hear = partial(self._hear, attempt)
             return await self._processes.perform(attempt, kind, partial(self._arm, attempt), hear)
+        current.set(partial(self._log, attempt))
         args, kwargs, attempt.context = prepare(attempt.assignment, kind, partial(self._make_context, attempt))
+        if attempt.context is not None:
+            await self._load(attempt)
         function: Any = partial(kind.function, *args, **kwargs)
-        work = partial(call, attempt.assignment, kind, function, self._now)
+        work = partial(in_thread, partial(call, attempt.assignment, kind, function, self._now))
         return await self._threads.perform(attempt, work, partial(self._arm, attempt))
 
-    def _make_context(self, attempt: Attempt) -> Context:
-        attempt.services = services = self._make_services(attempt)
-        return Context(attempt.assignment, partial(self._hear, attempt), services)
+    async def _load(self, attempt: Attempt) -> None:
+        """What the attempt goes on from: however long that takes, its function does not begin without it."""
+        if attempt.assignment.attempt > 1:
+            attempt.begun = True  # so that a stop ends the waiting
+            services = self._services(attempt)
+            services.resume = await load(services)
+            attempt.begun = attempt.kind is not None and attempt.kind.pool is _ASYNC
 
-    def _make_services(self, attempt: Attempt) -> Services:
-        return Services(attempt.assignment, AttemptReach(self._reach, attempt.assignment, self._loop))
+    def _make_context(self, attempt: Attempt) -> Context:
+        return Context(attempt.assignment, partial(self._hear, attempt), self._services(attempt))
+
+    def _log(self, attempt: Attempt, stream: int, data: bytes) -> None:
+        """What a function without a context writes, in any thread: only then it has services."""
+        self._services(attempt).log(stream, data)
+
+    def _services(self, attempt: Attempt) -> Services:
+        with self._serving:
+            if attempt.services is None:
+                attempt.services = self._make_services(attempt.assignment)
+            return attempt.services
+
+    def _make_services(self, assignment: Assignment) -> Services:
+        reach = AttemptReach(self._reach, assignment, self._loop)
+        writer = writer_of(assignment, reach.put, self._now, self._loop, self._log_limit)
+        services = Services(assignment, reach, writer.log, writer.write)
+        services.closers.append(writer.close)
+        return services
 
     async def _end(self, attempt: Attempt, outcome: Outcome | None) -> None:
         """The function has ended, or never began (None)."""
@@ -241,7 +287,7 @@ class Runner:
         told = self._halt(attempt)
         if attempt.kind is None or attempt.kind.pool is Pool.PROCESS:
             return  # it ends for certain: its pool kills it
-        if attempt.kind.pool is _ASYNC or (told and why is Stop.CANCEL):
+        if attempt.kind.pool is _ASYNC or (told and why is not Stop.TIMEOUT):
             self._set_timer(attempt, self._stop_grace_s)
         elif why is Stop.CANCEL:
             attempt.stop = None  # a thread whose function cannot be told: what it ends with is what happened

@@ -9,6 +9,8 @@ import inspect
 import time
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from mainspring.core.lifecycle import Reason
 from mainspring.core.timer import Micros
 from mainspring.errors import InvalidError
@@ -18,7 +20,8 @@ from mainspring.execute.masking import mask_for
 from mainspring.execute.registry import Kind
 from mainspring.execute.results import encode_result
 from mainspring.execute.signals import Cancel, Retry, Snooze
-from mainspring.wire import Assignment, Failure, Outcome, OutcomeType
+from mainspring.execute.types import KilledError
+from mainspring.wire import Assignment, Failure, Outcome, OutcomeType, Usage
 
 Now = Callable[[], Micros]
 Prepared = tuple[tuple[object, ...], dict[str, object], Context | None]
@@ -48,15 +51,15 @@ def call(assignment: Assignment, kind: Kind, function: Callable[[], object], now
     return conclude_value(assignment, value)
 
 
-def conclude_value(assignment: Assignment, value: object) -> Outcome:
+def conclude_value(assignment: Assignment, value: object, usage: Usage | None = None) -> Outcome:
     if value is None:
-        return Outcome(assignment.job, assignment.attempt, _COMPLETED)
+        return Outcome(assignment.job, assignment.attempt, _COMPLETED, usage=usage)
     try:
-        return Outcome(assignment.job, assignment.attempt, _COMPLETED, encode_result(value))
+        return Outcome(assignment.job, assignment.attempt, _COMPLETED, encode_result(value), usage=usage)
     except InvalidError as error:
         if inspect.iscoroutine(value):
             value.close()  # or Python would warn, far from here, that nobody awaited it
-        return refused(assignment, Reason.RESULT, error)
+        return replace(refused(assignment, Reason.RESULT, error), usage=usage)
 
 
 def conclude_error(assignment: Assignment, kind: Kind, error: BaseException, now: Now) -> Outcome:
@@ -70,7 +73,8 @@ def conclude_error(assignment: Assignment, kind: Kind, error: BaseException, now
             return Outcome(job, attempt, OutcomeType.CANCELLED, failure=why, reason=Reason.RAISED)
         case Retry():
             return failed(assignment, failure(Reason.ERROR, error, mask), retry_after_s=error.after_s)
-    return failed(assignment, failure(Reason.ERROR, error, mask), retry=kind.may_retry(error))
+    reason = Reason.KILLED if isinstance(error, KilledError) else Reason.ERROR
+    return failed(assignment, failure(reason, error, mask), retry=kind.may_retry(error))
 
 
 def refused(assignment: Assignment, reason: Reason, error: Exception) -> Outcome:

@@ -80,7 +80,7 @@ class ObjectPlace:
         return len(places)
 
     async def days(self) -> list[str]:
-        """The days of which there are objects, such as 2026-03-31; oldest first. Some servers list what is empty by now, also below."""
+        """The days of which there are objects, such as 2026-03-31; oldest first. Some servers list empty ones too."""
         return sorted(await self._folders(JOBS))
 
     async def jobs_of(self, day: str) -> list[bytes]:

@@ -1,1 +1,1 @@
-"""Encrypted values that jobs refer to by name. Empty until secrets are built."""
+"""Values that nobody may read in the store: the keys that seal them, the envelope, tenants' secrets, sealed jobs."""

@@ -25,6 +25,7 @@ from mainspring.core.job import Resources
 from mainspring.core.options import Duration, check_labels
 from mainspring.core.timer import SECOND, Micros, from_micros, seconds, to_micros
 from mainspring.errors import NotRunningError
+from mainspring.execute.types.catalogue import read_names, with_types
 from mainspring.execute.worker import Worker
 from mainspring.node import Node
 from mainspring.runtime.clock import ManualClock
@@ -46,18 +47,21 @@ class ManualNode:
         slots: int = 100,
         labels: Iterable[str] = (),
         resources: Resources | None = None,
+        types: str | Iterable[str] = (),
         own_store: bool = False,
     ) -> None:
-        """`labels` and `resources`: what the worker has, as in `App.run`. `own_store`: work on the store that the app names, which
-        stays when the node has gone."""
+        """`labels`, `resources` and `types`: what the worker has, as in `App.run`. `own_store`: work on the store that the app
+        names, which stays when the node has gone."""
         self._app = app
         self._own_store = own_store
         self._slots = slots
         self._labels = check_labels(labels)
         self._resources = resources or machine_resources()
+        self._types = read_names("types", types)
         self._clock = ManualClock(to_micros("now", now))
 
     async def __aenter__(self) -> "ManualNode":
+        registry = with_types(self._app.registry, self._types)
         self._own = (self._app.store_settings, self._app.clock)
         self._folder = None if self._own_store else Path(tempfile.mkdtemp(prefix="mainspring-test-"))
         if self._folder is not None:
@@ -71,11 +75,12 @@ class ManualNode:
             self._app.engine.objects,
             keep_s=_KEEP_S,
             keep_failed_s=_KEEP_S,
+            keys=self._app.engine.keys,
             monotonic=lambda: self._clock.now() / SECOND,
         )
         await self.node.join()
         self._worker = Worker(
-            self._app.registry,
+            registry,
             self.node.desk,
             slots=self._slots,
             labels=self._labels,

@@ -14,6 +14,7 @@ from mainspring.core.lane import Lane, rounded
 from mainspring.core.options import JobOptions, Moment, parse_options
 from mainspring.core.timer import SECOND, Micros, from_micros
 from mainspring.errors import InvalidError
+from mainspring.execute.types.catalogue import checked as checked_arguments
 from mainspring.store.contract import Change
 from mainspring.verbs import documents as d
 
@@ -31,12 +32,16 @@ def change_of(record: JobRecord, wanted: d.JobChange, now: Micros, *, replay: bo
         record.id,
         replay=replay,
         attempt=record.attempt,
-        arguments=encode_object("arguments", said["arguments"]) if "arguments" in said else None,
+        arguments=_arguments(record.kind, said["arguments"]) if "arguments" in said else None,
         due_at=None if checked.due is UNSET else checked_time("at", checked.due.resolve(now)),
         priority=None if checked.priority is UNSET else checked.priority,
         options=None if options is None else json.encode(options),
         lane=None if options is None else _lane(record, options),
     )
+
+
+def _arguments(kind: str, values: dict[str, Any]) -> bytes:
+    return checked_arguments(kind, encode_object("arguments", values))
 
 
 def said_in(wanted: d.JobChange) -> dict[str, Any]:
@@ -83,6 +88,7 @@ def options_like(record: JobRecord) -> JobOptions:
         deadline=_later(record, options.deadline_at),
         start_by=_later(record, options.start_by),
         limit_key=UNSET if options.limit_key is None else options.limit_key,
+        secrets=options.secrets or UNSET,
         tags=options.tags,
         labels=options.labels,
         resources=options.resources,

@@ -11,6 +11,7 @@ from mainspring.core.options import check_name, check_tenant, refuse_once, tenan
 from mainspring.core.options_json import options_document, read_options
 from mainspring.core.schedule import read_rule, rule_document
 from mainspring.errors import InvalidError
+from mainspring.execute.types.catalogue import checked, refuse_reserved
 from mainspring.store.contract import QueueRecord
 from mainspring.sweep.ticker import Definition
 from mainspring.verbs import documents as d
@@ -63,6 +64,7 @@ def read_declarations(said: d.Declarations, tenant: str | None) -> Said:
 
 
 def _kind(kind: d.KindDeclaration) -> DeclaredKind:
+    refuse_reserved("kind", kind.name)
     check_object("options", kind.options)
     options = read_options(kind.options)
     refuse_once(options, "belongs to one submit", unique=True)
@@ -80,7 +82,7 @@ def _schedule(schedule: d.NewSchedule, tenant: str | None) -> DeclaredSchedule:
     check_object("options", schedule.options)
     options = for_tenant(read_options(schedule.options), tenant)
     refuse_once(options, ONE_JOB, unique=True)
-    arguments = encode_object("arguments", schedule.arguments).decode()
+    arguments = checked(schedule.kind, encode_object("arguments", schedule.arguments)).decode()
     definition = Definition(read_rule(schedule.rule), check_name("kind", schedule.kind), arguments, options)
     return DeclaredSchedule(tenant_of(options), check_name("name", schedule.name), definition)
 

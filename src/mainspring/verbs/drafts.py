@@ -1,8 +1,9 @@
 """Submits that come without the application's code, as JSON: from a request to a `Draft`.
 
-The kind must be one that an application has declared in the store, and its defaults lie under the options of the request. Jobs with
-the same options share one `JobOptions` object, which is what lets `submit.group` write them as one batch; so what was read once
-is kept, by kind, tenant and the bytes of the options.
+The kind must be one that an application has declared in the store, and its defaults lie under the options of the request; or a job
+type, whose arguments are checked here (those of a function are checked by its worker, which alone knows it). Jobs with the same
+options share one `JobOptions` object, which is what lets `submit.group` write them as one batch; so what was read once is kept,
+by kind, tenant and the bytes of the options.
 """
 
 import time
@@ -17,6 +18,7 @@ from mainspring.core.options import JobOptions, merged
 from mainspring.core.options_json import read_options
 from mainspring.core.words import listed
 from mainspring.errors import InvalidError, MainspringError
+from mainspring.execute.types.catalogue import checked, is_type
 from mainspring.store.contract import Store
 from mainspring.verbs import documents as d
 
@@ -24,6 +26,7 @@ ARGUMENTS, OPTIONS = "arguments", "options"
 
 _FRESH_S = 5.0  # an application may come with new defaults meanwhile
 _MOST_KEPT = 4096
+_NO_DEFAULTS = b"{}"
 
 _decode_defaults = json.Decoder(JobOptions).decode
 
@@ -41,7 +44,7 @@ class Drafts:
     async def make(self, request: d.SubmitRequest, tenant: str | None) -> Draft:
         """One draft; what is wrong is raised."""
         await self._know([request.kind])
-        arguments = encode_object(ARGUMENTS, request.arguments)
+        arguments = checked(request.kind, encode_object(ARGUMENTS, request.arguments))
         check_object(OPTIONS, request.options)
         return Draft(request.kind, arguments, self._checked(request.kind, tenant, request.options))
 
@@ -52,7 +55,8 @@ class Drafts:
         for request in requests:
             try:
                 options = self._shared(request.kind, tenant, request.options)
-                made.append(Draft(request.kind, compact(ARGUMENTS, bytes(request.arguments)), options))
+                arguments = checked(request.kind, compact(ARGUMENTS, bytes(request.arguments)))
+                made.append(Draft(request.kind, arguments, options))
             except MainspringError as error:
                 made.append(error)
         return made
@@ -68,7 +72,7 @@ class Drafts:
         return found
 
     def _checked(self, kind: str, tenant: str | None, document: dict[str, Any]) -> JobOptions:
-        defaults = self._stored.get(kind)
+        defaults = _NO_DEFAULTS if is_type(kind) else self._stored.get(kind)
         if defaults is None:
             names = listed(sorted(self._stored), 20) or "none yet: run the application once"
             raise InvalidError("kind", f"the store knows no kind {kind[:200]!r}; it knows {names}")
@@ -79,7 +83,7 @@ class Drafts:
     async def _know(self, kinds: Sequence[str] | set[str]) -> None:
         """Look at the declared kinds, unless that was a moment ago and all of these were there."""
         now_s = self._monotonic()
-        if now_s - self._read_s < _FRESH_S and all(kind in self._stored for kind in kinds):
+        if now_s - self._read_s < _FRESH_S and all(kind in self._stored or is_type(kind) for kind in kinds):
             return
         stored = {record.name: record.defaults for record in await self._store.list_kinds()}
         self._read_s = now_s

@@ -13,6 +13,7 @@ from mainspring.core.partition import format_id
 from mainspring.core.timer import SECOND
 from mainspring.core.words import count, duration, listed, moment_and_relative, needs, relative, shortened
 from mainspring.dispatch.matcher import Seat
+from mainspring.execute.types.catalogue import is_type
 from mainspring.store.contract import SessionRecord
 from mainspring.verbs.facts import MOST_AHEAD, Facts, LimitFact
 
@@ -83,7 +84,13 @@ def _live(facts: Facts) -> Iterator[Cause]:
 def _rescue(facts: Facts) -> str:
     if facts.workers:
         return "another worker takes it over within seconds"
-    return "it is tried again when a worker runs: start one with `mainspring worker MODULE:APP`"
+    return f"it is tried again when a worker runs: {_start(facts)}"
+
+
+def _start(facts: Facts) -> str:
+    """How to get a worker that knows its kind."""
+    kind = facts.record.kind
+    return f"start one with `mainspring worker {f'--types {kind}' if is_type(kind) else 'MODULE:APP'}`"
 
 
 def _blocked(facts: Facts) -> Iterator[Cause]:
@@ -152,12 +159,16 @@ def _unserved(facts: Facts) -> Cause | None:
     """Is there no worker that could ever take it?"""
     if not facts.workers:
         gone = " (one stopped without leaving)" if facts.nodes else ""
-        return Cause("no_worker", f"No worker is running{gone}: start one with `mainspring worker MODULE:APP`.")
+        return Cause("no_worker", f"No worker is running{gone}: {_start(facts)}.")
     lane = facts.lane
     if lane is None or any(_can_run(worker, facts) for worker in facts.workers):
         return None
     knowing = [worker for worker in facts.workers if worker.info and lane.kind in worker.info.kinds]
     running = listed((worker.name for worker in facts.workers), 5)
+    if not knowing and is_type(lane.kind):
+        return Cause(
+            "unknown_kind", f"No running worker runs the type {lane.kind!r}: {_start(facts)} (running: {running})."
+        )
     if not knowing:
         return Cause("unknown_kind", f"No running worker knows the kind {lane.kind!r} (running: {running}).")
     labelled = [worker for worker in knowing if worker.info and lane.labels <= worker.info.labels]

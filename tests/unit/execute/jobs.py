@@ -2,16 +2,19 @@
 
 import asyncio
 import ctypes
+import logging
 import os
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 from mainspring.errors import SessionEndedError
 from mainspring.execute.context import Context
+from mainspring.execute.records import JobLogHandler
 from mainspring.execute.services import Services
 from mainspring.execute.signals import Cancel, Retry, Snooze
 from mainspring.wire import Stored, Usage
@@ -39,6 +42,31 @@ def tell(pipe: str, text: str) -> None:
 
 def pid() -> int:
     return os.getpid()
+
+
+BURN_S = 0.03
+
+
+def burn(cpu_s: float) -> None:
+    """Use so much of a processor."""
+    end = time.thread_time() + cpu_s
+    while time.thread_time() < end:
+        pass
+
+
+def burn_a_while() -> None:
+    burn(BURN_S)
+
+
+def burn_in_child() -> None:
+    code = f"import time\nwhile time.process_time() < {BURN_S}: pass"
+    subprocess.run([sys.executable, "-S", "-c", code], check=True)
+
+
+def use_much(megabytes: int, path: str) -> None:
+    memory = bytearray(megabytes << 20)
+    Path(path).write_bytes(memory[: 1 << 20])
+    burn(BURN_S)
 
 
 def double(number: int) -> int:
@@ -197,3 +225,94 @@ def betray(context: Context) -> None:
 
 def use_secret(context: Context) -> int:
     return len(context.secret("TOKEN"))
+
+
+def count_on(context: Context, to: int) -> list[int]:
+    """Counts from where the attempt before was, which fails at three."""
+    start = context.resume or 0
+    for number in range(start, to):
+        context.sync.checkpoint(number + 1)
+        if context.attempt == 1 and number == 2:
+            raise RuntimeError("three")
+    return [start, to]
+
+
+async def count_on_async(context: Context, to: int) -> list[int]:
+    start = context.resume or 0
+    for number in range(start, to):
+        await context.checkpoint(number + 1)
+        if context.attempt == 1 and number == 2:
+            raise RuntimeError("three")
+    return [start, to]
+
+
+def hold_back(context: Context) -> None:
+    for number in range(5):
+        context.sync.checkpoint(number, every="1h")
+
+
+def two_steps(context: Context, log: str) -> list[int]:
+    first = context.sync.step("first", note, log, "first")
+    if context.attempt == 1:
+        raise RuntimeError("between")
+    return [first, context.sync.step("second", note, log, "second")]
+
+
+async def two_steps_async(context: Context, log: str) -> list[int]:
+    first = await context.step("first", note_async, log, "first")
+    if context.attempt == 1:
+        raise RuntimeError("between")
+    return [first, await context.step("second", note, log, "second")]
+
+
+def note(log: str, line: str) -> int:
+    """How many lines there are now."""
+    with open(log, "a+") as file:
+        file.write(line + "\n")
+        file.flush()
+        file.seek(0)
+        return len(file.readlines())
+
+
+async def note_async(log: str, line: str) -> int:
+    await asyncio.sleep(0)
+    return note(log, line)
+
+
+handler = JobLogHandler()
+handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+records = logging.Logger("shop", logging.DEBUG)
+records.addHandler(handler)
+
+
+def write_lines(context: Context) -> None:
+    context.log("one\ntwo")
+    context.log("careful", "warning")
+    records.debug("small talk")
+    records.critical("the end of %s", "it")
+
+
+async def write_lines_async(context: Context) -> None:
+    write_lines(context)
+
+
+def write_records() -> str:
+    """Without a context."""
+    records.info("said")
+    return "done"
+
+
+async def write_records_async() -> str:
+    return await asyncio.to_thread(write_records)
+
+
+def write_until_stopped(pipe: str) -> None:
+    """Without a context, so that it is interrupted wherever it is: also while it writes."""
+    tell(pipe, "begun")
+    while True:
+        records.info("x" * 100_000)
+
+
+async def emit_values(context: Context) -> None:
+    for number in range(3):
+        await context.emit({"number": number})

@@ -33,16 +33,18 @@ async def test_every_pool_reaches_the_objects_of_its_job(function: Any, pool: st
     assert outcome.failure is None
     assert msgspec.json.decode(outcome.result or b"") == ["a/1:2", "a/2:11", "from a file", None]
     assert outcome.outputs == (Stored("report", 3, "abc"),)
-    assert outcome.usage == Usage(cpu_s=2.0, peak_mb=7, sent_bytes=2)
+    assert outcome.usage is not None
+    assert outcome.usage.cpu_s >= 2.0  # what it says beside its own
+    assert outcome.usage.sent_bytes == 2
+    assert outcome.usage.peak_mb is not None
 
 
 async def test_a_refusal_is_the_same_error_in_a_process() -> None:
-    link = MemoryLink()
+    class Refusing(MemoryLink):
+        async def put_object(self, *_: object) -> None:
+            raise InvalidError("name", "is taken")
 
-    async def refuse(*_: object) -> None:
-        raise InvalidError("name", "is taken")
-
-    link.put_object = refuse  # type: ignore[method-assign]
+    link = Refusing()
     async with working(registry_of(jobs.use_objects, pool="process"), link):
         outcome = await link.run("use_objects")
     assert outcome.failure is not None

@@ -11,10 +11,27 @@ from typing import Any
 
 from msgspec import Struct
 
+from mainspring.errors import MainspringError
+
 
 class JobType(Struct, frozen=True):
-    """`missing`: why it cannot run on this machine, and what to do about it; None where it can."""
+    """What a type's module has as `TYPE`; `catalogue` knows the modules.
+
+    `missing`: why it cannot run on this machine, and what to do about it; None where it can. `check`: what the annotations of the
+    function cannot say about its arguments, which it gets by name; it raises `InvalidError("arguments.…", …)`. `give_up_on`: the
+    errors after which trying again is of no use.
+    """
 
     name: str
     function: Callable[..., Awaitable[Any]]
     missing: Callable[[], str | None]
+    check: Callable[..., None] | None = None
+    give_up_on: tuple[type[BaseException], ...] = ()
+
+
+class ProgramError(MainspringError):
+    """A program that ran for a job did not do its work; the message has its exit code and its last words."""
+
+
+class KilledError(ProgramError):
+    """It was killed: by a signal of its own making, for its memory, at a limit. The job's reason is `killed`."""

@@ -1,0 +1,39 @@
+"""The job types as functions of every app: `app.script`, `app.http`, `app.sql`, `app.container`.
+
+Submitting one needs no worker in this process and no `types=`: that says what this process executes.
+"""
+
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+from mainspring.app.function import JobFunction
+from mainspring.core.options import JobOptions
+from mainspring.execute.types.catalogue import type_kind
+
+if TYPE_CHECKING:
+    from mainspring.app.application import App
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class TypeFace(Generic[P, R]):
+    """An attribute of an app that is a type's function, imported when it is first asked for."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, app: "App", owner: type) -> JobFunction[P, R]:
+        kind = type_kind(self._name)
+        made: JobFunction[P, R] = JobFunction(app, kind, JobOptions(), kind.function)
+        # Kept, as by cached_property: jobs whose options are one object are written as one batch.
+        app.__dict__[self._name] = made
+        return made
+
+
+class TypeFaces:
+    """What `App` has of them."""
+
+    script: TypeFace[..., Any] = TypeFace("script")
+    http: TypeFace[..., Any] = TypeFace("http")
+    sql: TypeFace[..., Any] = TypeFace("sql")
+    container: TypeFace[..., Any] = TypeFace("container")
