@@ -47,8 +47,9 @@ from mainspring.execute.records import current
 from mainspring.execute.registry import Kind, Pool
 from mainspring.execute.services import Services
 from mainspring.execute.steps import call, failed, prepare, refused, wall_clock
+from mainspring.execute.sync_context import run_here
 from mainspring.execute.targets import load
-from mainspring.wire import Assignment, Outcome, Progress
+from mainspring.wire import Outcome, Progress
 
 
 class _Interrupt(BaseException):
@@ -101,7 +102,7 @@ class Child:
             kind = self._kind(order.function)
         except BaseException as error:  # importing the user's module runs the user's code
             return failed(assignment, failure(Reason.ERROR, error))
-        services = self._open(assignment)
+        services = self._open(order)
         try:
             args, kwargs, self._context = prepare(assignment, kind, lambda: Context(assignment, self._tell, services))
         except InvalidError as error:
@@ -118,13 +119,17 @@ class Child:
             self._context = None
         return self._closed(services, replace(outcome, usage=meter.usage()))
 
-    def _open(self, assignment: Assignment) -> Services:
+    def _open(self, order: Order) -> Services:
         self._missed = False
         self._asking = asking = Asking(self._say)
         current.set(asking.log)
-        return Services(assignment, asking, asking.log)
+        services = Services(order.assignment, asking, asking.log)
+        services.resume = order.resume
+        return services
 
     def _closed(self, services: Services, outcome: Outcome) -> Outcome:
+        if services.closers:
+            run_here(services.close())
         if self._asking is not None:
             self._asking.close()
         self._asking = None
