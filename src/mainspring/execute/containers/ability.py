@@ -97,12 +97,13 @@ def _tried(runtime: Runtime) -> str | None:
     with tempfile.TemporaryDirectory(prefix="mainspring-trial-") as temporary:
         folder = Path(temporary)
         folder.chmod(0o711)
-        for name in ("root", "work"):
+        for name in ("root", "work", "tmp"):
             folder.joinpath(name).mkdir()
         plan = Plan(
             name=name_for("trial", 1),
             folder=folder,
             work=folder / "work",
+            tmp=folder / "tmp",
             root=folder / "root",
             command=["/bin/true"],
             env={},

@@ -17,6 +17,8 @@ _ULIMITS = {"RLIMIT_CORE": "core", "RLIMIT_FSIZE": "fsize", "RLIMIT_CPU": "cpu"}
 class Engine:
     """One of the two. `pull`: may it get images that are not here?"""
 
+    limits_itself = True
+
     def __init__(self, name: str, program: str, *, pull: bool) -> None:
         self.name = name
         self.takes = frozenset({"image", "root"} if name == "podman" else {"image"})
@@ -29,8 +31,15 @@ class Engine:
         file.touch(mode=0o600)  # secrets of the job are in it
         file.write_bytes(b"".join(_lines(plan.env)))
         given = [self._program, "run", "--rm", "--name", plan.name, "--hostname", "job", "--env-file", str(file)]
-        given += ["--read-only", "--tmpfs", "/tmp:rw,nosuid,nodev,mode=1777", "--workdir", WORK]
-        given += ["--volume", f"{plan.work}:{WORK}:Z"]
+        given += [
+            "--read-only",
+            "--volume",
+            f"{plan.work}:{WORK}:Z",
+            "--volume",
+            f"{plan.tmp}:/tmp:Z",
+            "--workdir",
+            WORK,
+        ]
         given += [word for folder in plan.shown for word in ("--volume", f"{folder}:{folder}:ro")]
         given += ["--user", f"{plan.uid}:{plan.uid}", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
         given += [] if plan.network else ["--network", "none"]

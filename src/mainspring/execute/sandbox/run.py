@@ -101,7 +101,14 @@ class Running:
 @asynccontextmanager
 async def started(order: Order, files: Mapping[str, bytes] = {}) -> AsyncIterator[Running]:
     """In a new folder with these files in it."""
-    starting = asyncio.ensure_future(in_thread(_start, order, files))
+    async with begun(partial(_start, order, files)) as running:
+        yield running
+
+
+@asynccontextmanager
+async def begun(start: Callable[[], Running]) -> AsyncIterator[Running]:
+    """The same for whoever starts it otherwise; `start` is called in a thread."""
+    starting = asyncio.ensure_future(in_thread(start))
     try:
         running = await asyncio.shield(starting)
     except asyncio.CancelledError:
@@ -138,7 +145,7 @@ def _start(order: Order, files: Mapping[str, bytes]) -> Running:
         folder.put(files, order.uid)
         return Running(order, folder, launch(order, folder))
     except BaseException:
-        _remove(folder)
+        remove_folder(folder)
         raise
 
 
@@ -146,10 +153,10 @@ async def _end(running: Running) -> None:
     running.process.kill()
     await running.process.wait()
     await in_thread(running.process.close)
-    await in_thread(_remove, running.folder)
+    await in_thread(remove_folder, running.folder)
 
 
-def _remove(folder: Folder) -> None:
+def remove_folder(folder: Folder) -> None:
     folder.clear()
     shutil.rmtree(folder.root, ignore_errors=True)
 
