@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         StoreUncertainError,
     )
     from mainspring.execute.context import Context
+    from mainspring.execute.records import JobLogHandler
     from mainspring.execute.signals import Cancel, Retry, Snooze
 
 __version__ = VERSION
@@ -44,6 +45,7 @@ __all__ = [
     "Job",
     "JobCancelledError",
     "JobFailedError",
+    "JobLogHandler",
     "JobStatus",
     "MainspringError",
     "NotFoundError",
@@ -64,6 +66,7 @@ _ROOMS = {
     "core.lifecycle": ("State",),
     "core.retry": ("Backoff",),
     "execute.context": ("Context",),
+    "execute.records": ("JobLogHandler",),
     "execute.signals": ("Cancel", "Retry", "Snooze"),
 }
 _HOMES = {name: room for room, names in _ROOMS.items() for name in names}

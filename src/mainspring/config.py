@@ -12,6 +12,7 @@ types            MAINSPRING_TYPES           none    job types that the worker ru
 grace            MAINSPRING_GRACE           30s     for running jobs when the process is asked to stop
 retention        MAINSPRING_RETENTION       7d      how long completed and cancelled jobs are kept
 failed_retention MAINSPRING_FAILED_RETENTION 30d    how long failed ones are
+log_limit        MAINSPRING_LOG_LIMIT       64      MiB that are kept of what one attempt writes
 host             MAINSPRING_HOST            127.0.0.1   where `mainspring server` listens
 port             MAINSPRING_PORT            8420
 tls_cert         MAINSPRING_TLS_CERT        none    its certificate chain, a PEM file
@@ -31,6 +32,7 @@ from mainspring.client.settings import ServerSettings, checked_settings, is_safe
 from mainspring.core.duration import parse_duration
 from mainspring.core.options import Duration
 from mainspring.errors import InvalidError
+from mainspring.execute.logs import DEFAULT_LIMIT, MIB
 from mainspring.execute.types.catalogue import read_names
 from mainspring.store.opening import DEFAULT_SCHEMA, StoreSettings
 from mainspring.store.url import is_postgres, parse_url
@@ -38,6 +40,7 @@ from mainspring.store.url import is_postgres, parse_url
 DEFAULT_STORE = "sqlite:///mainspring.db"
 DEFAULT_SLOTS = 100
 MAX_SLOTS = 100_000
+MAX_LOG_LIMIT = 1_048_576  # MiB
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8420
 
@@ -52,6 +55,7 @@ class RunSettings(Struct, frozen=True):
     grace_s: float
     keep_s: float
     keep_failed_s: float
+    log_limit: int = DEFAULT_LIMIT  # bytes
     types: tuple[str, ...] = ()
 
 
@@ -167,6 +171,7 @@ def run_settings(
     grace: Duration | None = None,
     retention: Duration | None = None,
     failed_retention: Duration | None = None,
+    log_limit: int | None = None,
     types: str | Iterable[str] | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> RunSettings:
@@ -175,6 +180,7 @@ def run_settings(
         grace_s=_duration("grace", grace, environ, "30s"),
         keep_s=_duration("retention", retention, environ, "7d"),
         keep_failed_s=_duration("failed_retention", failed_retention, environ, "30d"),
+        log_limit=_log_limit(log_limit if log_limit is not None else environ.get("MAINSPRING_LOG_LIMIT")),
         types=read_names("types", types if types is not None else environ.get("MAINSPRING_TYPES", "")),
     )
 
@@ -185,9 +191,18 @@ def _duration(field: str, given: Duration | None, environ: Mapping[str, str], de
 
 
 def _slots(value: object) -> int:
+    return _number("slots", value, MAX_SLOTS)
+
+
+def _log_limit(value: object) -> int:
+    """In bytes; it is said in MiB."""
+    return DEFAULT_LIMIT if value is None else _number("log_limit", value, MAX_LOG_LIMIT) * MIB
+
+
+def _number(field: str, value: object, most: int) -> int:
     number = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
-    if type(number) is not int or not 1 <= number <= MAX_SLOTS:
-        raise InvalidError("slots", f"expected a whole number from 1 to {MAX_SLOTS}, got {value!r}")
+    if type(number) is not int or not 1 <= number <= most:
+        raise InvalidError(field, f"expected a whole number from 1 to {most}, got {value!r}")
     return number
 
 

@@ -371,6 +371,7 @@ class App(TypeFaces):
         grace: Duration | None = None,
         retention: Duration | None = None,
         failed_retention: Duration | None = None,
+        log_limit: int | None = None,
         labels: Iterable[str] = (),
         types: str | Iterable[str] | None = None,
         resources: Resources | None = None,
@@ -381,9 +382,9 @@ class App(TypeFaces):
     ) -> None:
         """Schedule and execute in this process until `stop`, SIGTERM or SIGINT; then drain for up to `grace`.
 
-        slots: jobs at once. labels: what jobs with `labels=` ask for. types: the job types to run beside the functions, such as
-        ["script", "http"], or "all" that this machine has; else MAINSPRING_TYPES, else none, because whoever may submit jobs may
-        then use them. signals: handle SIGTERM and SIGINT.
+        slots: jobs at once. log_limit: MiB that are kept of what one attempt writes. labels: what jobs with `labels=` ask for.
+        types: the job types to run beside the functions, such as ["script", "http"], or "all" that this machine has; else
+        MAINSPRING_TYPES, else none, because whoever may submit jobs may then use them. signals: handle SIGTERM and SIGINT.
         ready: called when work begins. serving: the HTTP API, to be served beside it. A store that cannot be reached yet is
         waited for.
 
@@ -391,7 +392,12 @@ class App(TypeFaces):
         there is none.
         """
         settings = run_settings(
-            slots=slots, grace=grace, retention=retention, failed_retention=failed_retention, types=types
+            slots=slots,
+            grace=grace,
+            retention=retention,
+            failed_retention=failed_retention,
+            log_limit=log_limit,
+            types=types,
         )
         if self._running is not None:
             raise NotRunningError("this app runs already; one run per process")

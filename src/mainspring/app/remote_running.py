@@ -47,6 +47,7 @@ class RemoteRunning:
             self._link,
             slots=settings.slots,
             grace_s=settings.grace_s,
+            log_limit=settings.log_limit,
             labels=labels,
             resources=resources or machine_resources(),
             hooks=app.hooks,

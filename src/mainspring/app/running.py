@@ -72,6 +72,7 @@ class Running:
                 self.node.desk,
                 slots=settings.slots,
                 grace_s=settings.grace_s,
+                log_limit=settings.log_limit,
                 labels=labels,
                 resources=resources or machine_resources(),
                 hooks=app.hooks,

@@ -70,6 +70,11 @@ def read_piece(piece: bytes) -> tuple[list[Segment], bool]:
     return segments, place == len(piece)
 
 
+def as_lines(text: str) -> bytes:
+    """A text as what a stream takes."""
+    return text.encode(errors="replace") + b"\n"
+
+
 def split(data: bytes, most: int = MAX_SEGMENT) -> Iterator[bytes]:
     """Parts of at most `most` bytes; they end with a line where they can, else with a character."""
     begin = 0

@@ -6,13 +6,17 @@ attempt, and `cancelled` turns true once, before anything else is done to stop t
 """
 
 import asyncio
+import itertools
 from collections.abc import Callable
 from datetime import datetime
 
+from mainspring.core.objects import partial
 from mainspring.core.partition import format_id
+from mainspring.core.segments import LEVELS, as_lines
 from mainspring.core.timer import from_micros
 from mainspring.errors import InvalidError
 from mainspring.execute.masking import mask_for
+from mainspring.execute.partials import encode_partial
 from mainspring.execute.services import Services
 from mainspring.execute.signals import Cancel
 from mainspring.wire import Assignment, Progress
@@ -25,13 +29,14 @@ Tell = Callable[[Progress], None]
 class Context:
     """One attempt, as its function sees it."""
 
-    __slots__ = ("_assignment", "_cancelled", "_services", "_tell", "_waiters")
+    __slots__ = ("_assignment", "_cancelled", "_partials", "_services", "_tell", "_waiters")
 
     def __init__(self, assignment: Assignment, tell: Tell, services: Services) -> None:
         """`tell` takes the attempt's progress, in any thread."""
         self._assignment = assignment
         self._tell = tell
         self._services = services
+        self._partials = itertools.count(1)
         self._cancelled = False
         self._waiters: list[asyncio.Future[None]] = []
 
@@ -109,6 +114,27 @@ class Context:
         shown = mask_for(self._assignment.secrets).text(message)
         text = shown[:MAX_PROGRESS_MESSAGE].encode(errors="replace").decode()
         self._tell(Progress(self._assignment.job, self._assignment.attempt, float(percent), text))
+
+    def log(self, text: str, level: str = "info") -> None:
+        """Write a line, or several, into the job's log. Not awaited, and the same in async functions, threads and processes.
+
+        level: debug, info, warning or error. Lines are stored within a second or so, and all of them before the job has ended;
+        `mainspring jobs logs ID` shows them.
+        """
+        if not isinstance(text, str):
+            raise InvalidError("text", f"expected text, got {type(text).__name__}")
+        if level not in LEVELS:
+            raise InvalidError("level", f"{level!r} is none of {', '.join(LEVELS)}")
+        self._services.log(LEVELS[level], as_lines(text))
+
+    async def emit(self, value: object) -> None:
+        """Give out a partial result while the job runs: a value with a JSON form. Stored when this returns.
+
+        Whoever has the job's handle reads them with `async for value in job.partial()`, from the first one on.
+        """
+        number = next(self._partials)
+        data = encode_partial(number, value)
+        await self._services.put(partial(self._assignment.attempt, number), data)
 
     @property
     def cancelled(self) -> bool:

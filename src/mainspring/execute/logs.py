@@ -21,7 +21,9 @@ from mainspring.core.objects import logs
 from mainspring.core.segments import END, NOTE, encode_segment, make_piece, split, whole_characters
 from mainspring.core.timer import Micros
 from mainspring.errors import MainspringError, SessionEndedError
+from mainspring.execute.masking import mask_for
 from mainspring.runtime.log import get_logger
+from mainspring.wire import Assignment
 
 Put = Callable[[str, bytes], Awaitable[None]]
 MaskLines = Callable[[bytes], bytes]
@@ -34,7 +36,20 @@ WRITE_UNSAVED = 4 * MIB  # beyond this `write` waits,
 LOG_UNSAVED = 16 * MIB  # and beyond this `log` drops
 DEFAULT_LIMIT = 64 * MIB
 
+_WIDEST = 6  # bytes for a byte of a secret that is written as \\uXXXX
+
 _log = get_logger("mainspring.worker")
+
+
+def writer_of(
+    assignment: Assignment, put: Put, now: Callable[[], Micros], loop: asyncio.AbstractEventLoop, limit: int
+) -> "LogWriter":
+    """Of an attempt, whose secrets it hides."""
+    if not assignment.secrets:
+        return LogWriter(put, assignment.attempt, now, loop=loop, limit=limit)
+    longest = _WIDEST * max(len(value.encode()) for value in assignment.secrets.values())
+    mask = mask_for(assignment.secrets).bytes
+    return LogWriter(put, assignment.attempt, now, loop=loop, limit=limit, mask=mask, longest=longest)
 
 
 class LogWriter:

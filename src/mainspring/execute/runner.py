@@ -9,6 +9,7 @@ The path of an async job is the hot one: one task, no timer unless the job has a
 
 import asyncio
 import contextlib
+import threading
 from functools import partial
 from typing import Any
 
@@ -19,10 +20,12 @@ from mainspring.errors import InvalidError, NotFoundError
 from mainspring.execute.attempt import Attempt, Stop, stopped
 from mainspring.execute.context import Context
 from mainspring.execute.hooks import Hooks
+from mainspring.execute.logs import DEFAULT_LIMIT, writer_of
 from mainspring.execute.metering import StepMeter, cpu_usage, in_thread
 from mainspring.execute.pools.processes import Processes
 from mainspring.execute.pools.threads import Threads
 from mainspring.execute.reach import AttemptReach, Reach
+from mainspring.execute.records import current
 from mainspring.execute.registry import Kind, Pool, Registry
 from mainspring.execute.services import Services
 from mainspring.execute.steps import Now, call, conclude_error, conclude_value, prepare, refused
@@ -44,6 +47,7 @@ class Runner:
         processes: int,
         stop_grace_s: float,
         now: Now,
+        log_limit: int = DEFAULT_LIMIT,
     ) -> None:
         self.live: dict[bytes, Attempt] = {}
         self.outcomes: list[Outcome] = []
@@ -58,6 +62,8 @@ class Runner:
         self._follow = bool(hooks.on_success or hooks.on_failure)
         self._stop_grace_s = stop_grace_s
         self._now = now
+        self._log_limit = log_limit
+        self._serving = threading.Lock()
         self._loop = asyncio.get_running_loop()
         self._meter = StepMeter()
         self._threads = Threads(threads)
@@ -126,6 +132,7 @@ class Runner:
 
     async def _run_in_loop(self, attempt: Attempt, kind: Kind) -> None:
         assignment = attempt.assignment
+        current.set(partial(self._log, attempt))
         try:
             args, kwargs, attempt.context = prepare(assignment, kind, partial(self._make_context, attempt))
         except InvalidError as error:
@@ -170,21 +177,34 @@ class Runner:
         if attempt.stop is not None:
             return None
         if kind.pool is Pool.PROCESS:
-            if kind.takes_context:
-                attempt.services = self._make_services(attempt)
+            self._services(attempt)
             hear = partial(self._hear, attempt)
             return await self._processes.perform(attempt, kind, partial(self._arm, attempt), hear)
+        current.set(partial(self._log, attempt))
         args, kwargs, attempt.context = prepare(attempt.assignment, kind, partial(self._make_context, attempt))
         function: Any = partial(kind.function, *args, **kwargs)
         work = partial(in_thread, partial(call, attempt.assignment, kind, function, self._now))
         return await self._threads.perform(attempt, work, partial(self._arm, attempt))
 
     def _make_context(self, attempt: Attempt) -> Context:
-        attempt.services = services = self._make_services(attempt)
-        return Context(attempt.assignment, partial(self._hear, attempt), services)
+        return Context(attempt.assignment, partial(self._hear, attempt), self._services(attempt))
 
-    def _make_services(self, attempt: Attempt) -> Services:
-        return Services(attempt.assignment, AttemptReach(self._reach, attempt.assignment, self._loop))
+    def _log(self, attempt: Attempt, stream: int, data: bytes) -> None:
+        """What a function without a context writes, in any thread: only then it has services."""
+        self._services(attempt).log(stream, data)
+
+    def _services(self, attempt: Attempt) -> Services:
+        with self._serving:
+            if attempt.services is None:
+                attempt.services = self._make_services(attempt.assignment)
+            return attempt.services
+
+    def _make_services(self, assignment: Assignment) -> Services:
+        reach = AttemptReach(self._reach, assignment, self._loop)
+        writer = writer_of(assignment, reach.put, self._now, self._loop, self._log_limit)
+        services = Services(assignment, reach, writer.log, writer.write)
+        services.closers.append(writer.close)
+        return services
 
     async def _end(self, attempt: Attempt, outcome: Outcome | None) -> None:
         """The function has ended, or never began (None)."""

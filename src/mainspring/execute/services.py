@@ -7,8 +7,8 @@ any event loop may call. Guarantees:
 - `put` returns when the object is durable; calls are repeated until they are answered, and `SessionEndedError` says that the
   attempt is no longer this worker's: nothing that it still does will count.
 - `conclude` adds to an outcome what the attempt has stored and used, once its function has ended.
-- `close`, in the worker's process only, runs what was added to `closers` (logs to flush, folders to remove), after the
-  function's end and before its outcome is reported. One that fails is logged; each must bound its own time.
+- `close`, in the worker's process only, runs what was added to `closers` (logs to flush, folders to remove), the last first, after
+  the function's end and before its outcome is reported. One that fails is logged; each must bound its own time.
 """
 
 from collections.abc import Awaitable, Callable
@@ -23,6 +23,7 @@ from mainspring.runtime.log import get_logger
 from mainspring.wire import Assignment, Outcome, OutcomeType, Stored, Usage
 
 Log = Callable[[int, bytes], None]
+Write = Callable[[int, bytes], Awaitable[None]]
 
 _log = get_logger("mainspring.worker")
 
@@ -38,11 +39,19 @@ class JobObjects(Protocol):
 
 
 class Services:
-    """`log` takes what the attempt writes: a stream's number (1: stdout, 2: stderr) and bytes; in any thread, never waits."""
+    """`log` takes what the attempt writes: a stream of `core.segments` and bytes; in any thread, never waits. `write` takes the
+    same in the worker's loop, and waits while too much is not stored yet: for the pipe of a process."""
 
-    def __init__(self, assignment: Assignment, objects: JobObjects, log: Log = lambda _stream, _data: None) -> None:
+    def __init__(
+        self,
+        assignment: Assignment,
+        objects: JobObjects,
+        log: Log = lambda _stream, _data: None,
+        write: Write | None = None,
+    ) -> None:
         self.assignment = assignment
         self.log = log
+        self.write: Write = write or self._write
         self.put = objects.put
         self.read = objects.read
         self.find = objects.find
@@ -65,8 +74,12 @@ class Services:
         return replace(outcome, outputs=(*outcome.outputs, *stored), usage=together(outcome.usage, self.usage))
 
     async def close(self) -> None:
-        for closer in self.closers:
+        for closer in reversed(self.closers):
             try:
                 await closer()
             except Exception:
                 _log.exception("an attempt was not closed cleanly", kind=self.assignment.kind)
+
+    async def _write(self, stream: int, data: bytes) -> None:
+        """Where nothing has to wait."""
+        self.log(stream, data)

@@ -18,6 +18,7 @@ from mainspring.errors import InvalidError, NotRunningError, SessionEndedError
 from mainspring.execute import targets
 from mainspring.execute.hooks import Hooks
 from mainspring.execute.link import Link
+from mainspring.execute.logs import DEFAULT_LIMIT
 from mainspring.execute.patience import persist
 from mainspring.execute.reach import Reach
 from mainspring.execute.registry import Registry
@@ -37,7 +38,8 @@ _BACKOFF = Backoff(base_s=0.1, cap_s=5.0)
 
 
 class Worker:
-    """Runs once. `grace_s`: for what runs at `stop`. `stop_grace_s`: from asking one job to end to giving it up."""
+    """Runs once. `grace_s`: for what runs at `stop`. `stop_grace_s`: from asking one job to end to giving it up.
+    `log_limit`: bytes that are kept of what one attempt writes."""
 
     def __init__(
         self,
@@ -56,6 +58,7 @@ class Worker:
         heartbeat_s: float = 3.0,
         backoff: Backoff = _BACKOFF,
         now: Now = wall_clock,
+        log_limit: int = DEFAULT_LIMIT,
     ) -> None:
         self._registry = registry
         self._link = link
@@ -71,6 +74,7 @@ class Worker:
         self._heartbeat_s = heartbeat_s
         self._backoff = backoff
         self._now = now
+        self._log_limit = log_limit
         self._stopping = asyncio.Event()
         self._finished = asyncio.Event()
         self._drained = False
@@ -212,6 +216,7 @@ class Worker:
             processes=self._processes,
             stop_grace_s=self._stop_grace_s,
             now=self._now,
+            log_limit=self._log_limit,
         )
 
     def _check_startable(self) -> None:

@@ -30,7 +30,7 @@ class Hint(Struct, frozen=True, array_like=True, omit_defaults=True):
     """Something that other parts, perhaps in other processes, should look at now.
 
     topic: "ready" (a stream has jobs from `at` = rank on), "timer" (`at` = earliest due time), "settled" (jobs ended),
-    "cancel" (a running job was asked to stop), "schedule", "queue", "tenant" (definitions changed), "key" (one was revoked),
+    "cancel" (a running job was asked to stop), "schedule", "queue", "tenant", "secret" (definitions), "key" (one was revoked),
     "node" (one came, went, was asked to leave, can do more or less than before, or let partitions go).
     """
 

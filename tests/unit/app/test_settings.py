@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mainspring import App
-from mainspring.config import store_settings
+from mainspring.config import run_settings, store_settings
 from mainspring.errors import InvalidError, StoreError
 from mainspring.store.opening import StoreSettings, has_store, migrate_store, open_store
 
@@ -77,3 +77,11 @@ async def test_a_file_is_made_by_migrating_and_not_by_asking(folder: Path) -> No
     assert (await migrate_store(settings))[0] == "0001 tables"
     assert await migrate_store(settings) == []
     assert await has_store(settings)
+
+
+def test_how_much_is_kept_of_a_log_is_said_in_mib() -> None:
+    assert run_settings(environ={}).log_limit == 64 * 1_048_576
+    assert run_settings(environ={"MAINSPRING_LOG_LIMIT": "2"}).log_limit == 2 * 1_048_576
+    assert run_settings(log_limit=3, environ={"MAINSPRING_LOG_LIMIT": "2"}).log_limit == 3 * 1_048_576
+    with pytest.raises(InvalidError, match="log_limit: expected a whole number from 1 to 1048576, got '64 MiB'"):
+        run_settings(environ={"MAINSPRING_LOG_LIMIT": "64 MiB"})

@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import logging
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 
 from mainspring.errors import SessionEndedError
 from mainspring.execute.context import Context
+from mainspring.execute.records import JobLogHandler
 from mainspring.execute.services import Services
 from mainspring.execute.signals import Cancel, Retry, Snooze
 from mainspring.wire import Stored, Usage
@@ -223,3 +225,42 @@ def betray(context: Context) -> None:
 
 def use_secret(context: Context) -> int:
     return len(context.secret("TOKEN"))
+
+
+handler = JobLogHandler()
+handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+records = logging.Logger("shop", logging.DEBUG)
+records.addHandler(handler)
+
+
+def write_lines(context: Context) -> None:
+    context.log("one\ntwo")
+    context.log("careful", "warning")
+    records.debug("small talk")
+    records.critical("the end of %s", "it")
+
+
+async def write_lines_async(context: Context) -> None:
+    write_lines(context)
+
+
+def write_records() -> str:
+    """Without a context."""
+    records.info("said")
+    return "done"
+
+
+async def write_records_async() -> str:
+    return await asyncio.to_thread(write_records)
+
+
+def write_until_stopped(pipe: str) -> None:
+    """Without a context, so that it is interrupted wherever it is: also while it writes."""
+    tell(pipe, "begun")
+    while True:
+        records.info("x" * 100_000)
+
+
+async def emit_values(context: Context) -> None:
+    for number in range(3):
+        await context.emit({"number": number})

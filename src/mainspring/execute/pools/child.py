@@ -18,6 +18,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from contextvars import copy_context
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -43,11 +44,12 @@ from mainspring.execute.pools.frames import (
     frame,
     receive_frame,
 )
+from mainspring.execute.records import current
 from mainspring.execute.registry import Kind, Pool
 from mainspring.execute.services import Services
 from mainspring.execute.steps import call, failed, prepare, refused, wall_clock
 from mainspring.execute.targets import load
-from mainspring.wire import Outcome, Progress
+from mainspring.wire import Assignment, Outcome, Progress
 
 _PR_SET_PDEATHSIG = 1
 
@@ -64,11 +66,11 @@ class Child:
         self._saying = threading.Lock()
         self._orders: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
         self._asking: Asking | None = None
-        self._services: Services | None = None
         self._kinds: dict[str, Kind] = {}
         self._loop: asyncio.Runner | None = None
         self._working = False
         self._interruptible = False
+        self._missed = False  # asked to stop while it could not be interrupted
         self._context: Context | None = None
         self._task: asyncio.Task[Any] | None = None
 
@@ -102,8 +104,9 @@ class Child:
             kind = self._kind(order.function)
         except BaseException as error:  # importing the user's module runs the user's code
             return failed(assignment, failure(Reason.ERROR, error))
+        services = self._open(assignment)
         try:
-            args, kwargs, self._context = prepare(assignment, kind, lambda: self._make_context(order))
+            args, kwargs, self._context = prepare(assignment, kind, lambda: Context(assignment, self._tell, services))
         except InvalidError as error:
             return refused(assignment, Reason.ARGUMENTS, error)
         if assignment.options.timeout_s is not None:
@@ -116,18 +119,18 @@ class Child:
             return failed(assignment, failure(Reason.ERROR, error))
         finally:
             self._context = None
-        outcome = replace(outcome, usage=meter.usage())
-        return outcome if self._services is None else self._closed(self._services, outcome)
+        return self._closed(services, replace(outcome, usage=meter.usage()))
 
-    def _make_context(self, order: Order) -> Context:
-        self._asking = Asking(self._say)
-        self._services = Services(order.assignment, self._asking, self._asking.log)
-        return Context(order.assignment, self._tell, self._services)
+    def _open(self, assignment: Assignment) -> Services:
+        self._missed = False
+        self._asking = asking = Asking(self._say)
+        current.set(asking.log)
+        return Services(assignment, asking, asking.log)
 
     def _closed(self, services: Services, outcome: Outcome) -> Outcome:
         if self._asking is not None:
             self._asking.close()
-        self._services = self._asking = None
+        self._asking = None
         return services.conclude(outcome)
 
     def _tell(self, progress: Progress) -> None:
@@ -136,8 +139,16 @@ class Child:
 
     def _say(self, what: Begun | Moved | Log | Ask | Ended) -> None:
         data = frame(encode(what))
+        # Half a frame would be the end of all understanding: an interruption waits for the rest.
+        interruptible = self._interruptible and threading.current_thread() is threading.main_thread()
+        if interruptible:
+            self._interruptible = False
         with self._saying:
             self._sock.sendall(data)
+        if interruptible:
+            self._interruptible = True
+            if self._missed:
+                self._interrupt()
 
     def _run(self, kind: Kind, function: Callable[[], Any]) -> object:
         if kind.is_async:
@@ -158,7 +169,7 @@ class Child:
 
         if self._loop is None:
             self._loop = asyncio.Runner()  # one loop for the process, so that the user's clients can live in it
-        return self._loop.run(run())
+        return self._loop.run(run(), context=copy_context())
 
     def _on_term(self, _signal: int, _frame: FrameType | None) -> None:
         if self._context is not None:
@@ -167,8 +178,13 @@ class Child:
         if task is not None:
             task.get_loop().call_soon_threadsafe(task.cancel)
         elif self._interruptible:
-            self._interruptible = False
-            raise _Interrupt("the job was asked to stop")
+            self._interrupt()
+        else:
+            self._missed = True
+
+    def _interrupt(self) -> None:
+        self._interruptible = False
+        raise _Interrupt("the job was asked to stop")
 
     def _kind(self, function: Function) -> Kind:
         kind = self._kinds.get(function.name)

@@ -51,6 +51,7 @@ from mainspring.store.postgres import (
     jobs,
     keys,
     schedules,
+    secrets,
     sessions,
     templates,
     tenants,
@@ -64,7 +65,15 @@ from mainspring.store.postgres.hub import Hub
 from mainspring.store.postgres.lease import LeaseLine
 from mainspring.store.postgres.schema import migrate
 from mainspring.store.postgres.transaction import PostgresTransaction, Transactions
-from mainspring.store.service import AuditEntry, KeyRecord, TemplateRecord, TenantRecord
+from mainspring.store.service import (
+    AuditEntry,
+    KeyRecord,
+    SealedIn,
+    SealedRow,
+    SecretRecord,
+    TemplateRecord,
+    TenantRecord,
+)
 from mainspring.wire import Progress, WorkerInfo
 
 T = TypeVar("T")
@@ -400,6 +409,9 @@ class PostgresStore:
     async def put_tenants(self, puts: Sequence[TenantRecord]) -> list[bool]:
         return await self._write(tenants.put_tenants, puts)
 
+    async def seal_tenant(self, name: str, sealed: bool) -> bool:
+        return await self._write(tenants.seal_tenant, name, sealed)
+
     async def list_tenants(self) -> list[TenantRecord]:
         return await self._read(tenants.list_tenants)
 
@@ -422,6 +434,28 @@ class PostgresStore:
 
     async def revoke_keys(self, ids: Sequence[str]) -> int:
         return await self._write(keys.revoke_keys, ids)
+
+    # secrets
+
+    async def put_secrets(self, puts: Sequence[SecretRecord]) -> None:
+        await self._write(secrets.put_secrets, puts)
+
+    async def read_secrets(self, wanted: Sequence[tuple[str, str]]) -> list[SecretRecord | None]:
+        return await self._read(secrets.read_secrets, wanted)
+
+    async def list_secrets(self, tenant: str | None = None) -> list[SecretRecord]:
+        return await self._read(secrets.list_secrets, tenant)
+
+    async def delete_secrets(self, names: Sequence[tuple[str, str]]) -> int:
+        return await self._write(secrets.delete_secrets, names)
+
+    async def list_sealed(
+        self, where: SealedIn, mark: bytes, after: str, limit: int
+    ) -> tuple[list[SealedRow], str | None]:
+        return await self._read(secrets.list_sealed, where, mark, after, limit)
+
+    async def replace_sealed(self, where: SealedIn, rows: Sequence[tuple[SealedRow, bytes]], key: str) -> int:
+        return await self._write(secrets.replace_sealed, where, rows, key)
 
     # templates
 

@@ -516,7 +516,11 @@ insert into tenant (name, quota, created_at) values (?1, ?2, ?3)
 on conflict (name) do update set quota = excluded.quota where erased_at is null
 
 -- name: list_tenants
-select name, quota, created_at, erased_at from tenant order by name
+select name, quota, created_at, erased_at, sealed from tenant order by name
+
+-- name: seal_tenant
+insert into tenant (name, quota, created_at, sealed) values (?1, ?2, ?3, ?4)
+on conflict (name) do update set sealed = excluded.sealed where erased_at is null
 
 -- name: count_waiting
 select lane, count(*) from (select lane from timer union all select lane from ready) group by lane
@@ -585,6 +589,9 @@ where exists (select 1 from json_each(shared_with) where value = ?1)
 -- name: erase_keys
 delete from access_key where tenant = ?1
 
+-- name: erase_secrets
+delete from secret where tenant = ?1
+
 -- name: erase_audit
 update audit set content = null where tenant = ?1 and content is not null
 
@@ -604,6 +611,43 @@ select id, digest, name, role, tenant, created_at, created_by, requests_per_s, e
 -- name: list_keys
 select id, digest, name, role, tenant, created_at, created_by, requests_per_s, expires_at, revoked_at from access_key
 where ?1 is null or tenant = ?1 order by created_at, id
+
+-- name: put_secret
+insert into secret (tenant, name, key, sealed, changed_at, changed_by) values (?, ?, ?, ?, ?, ?)
+on conflict (tenant, name) do update
+set key = excluded.key, sealed = excluded.sealed, changed_at = excluded.changed_at, changed_by = excluded.changed_by
+
+-- name: read_secret
+select tenant, name, key, sealed, changed_at, changed_by from secret where tenant = ? and name = ?
+
+-- name: list_secrets
+select tenant, name, key, sealed, changed_at, changed_by from secret where ?1 is null or tenant = ?1 order by tenant, name
+
+-- name: delete_secret
+delete from secret where tenant = ? and name = ?
+
+-- name: sealed_secret
+-- The rows behind a place, with what is sealed in them where that does not begin with ?3.
+select tenant || '/' || name, case when substr(sealed, 1, length(?3)) <> ?3 then sealed end from secret
+where (tenant, name) > (substr(?1, 1, instr(?1, '/') - 1), substr(?1, instr(?1, '/') + 1)) order by tenant, name limit ?2
+
+-- name: sealed_arguments
+select lower(hex(job)), case when substr(arguments, 1, length(?4)) = ?4 and substr(arguments, 1, length(?3)) <> ?3 then arguments end
+from spec where job > unhex(?1) order by job limit ?2
+
+-- name: sealed_result
+select lower(hex(job)), case when substr(data, 1, length(?4)) = ?4 and substr(data, 1, length(?3)) <> ?3 then data end
+from result where job > unhex(?1) order by job limit ?2
+
+-- name: replace_secret
+update secret set sealed = ?3, key = ?4
+where tenant = substr(?1, 1, instr(?1, '/') - 1) and name = substr(?1, instr(?1, '/') + 1) and sealed = ?2
+
+-- name: replace_arguments
+update spec set arguments = ?3 where job = unhex(?1) and arguments = ?2
+
+-- name: replace_result
+update result set data = ?3 where job = unhex(?1) and data = ?2
 
 -- name: last_template_version
 select max(version) from template_version where tenant = ? and name = ?
