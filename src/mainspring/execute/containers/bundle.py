@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import json
 
 from mainspring.execute.containers.plan import OPEN_FILES, SHARES, WORK, Plan
+from mainspring.execute.sandbox.folder import Folder
 from mainspring.execute.sandbox.limits import kernel_limits
 from mainspring.execute.sandbox.seccomp import NAMESPACES, REFUSED, TERMINAL
 
@@ -34,12 +35,12 @@ class Bundles:
         self._program = program
         self.place = place
 
-    def start(self, plan: Plan) -> list[str]:
+    def start(self, plan: Plan, folder: Folder) -> list[str]:
         """The command that runs it, in the foreground, and ends as it does."""
-        file = plan.folder / "config.json"
+        file = folder.etc / "config.json"
         file.touch(mode=0o600)  # secrets of the job are in it
-        file.write_bytes(json.encode(description(plan, owner=os.geteuid())))
-        return [*self._call(), "run", "--bundle", str(plan.folder), plan.name]
+        file.write_bytes(json.encode(description(plan, folder, owner=os.geteuid())))
+        return [*self._call(), "run", "--bundle", str(folder.etc), plan.name]
 
     def remove(self, name: str) -> list[str]:
         """The command that leaves nothing of it; one that is gone already is no error."""
@@ -49,14 +50,14 @@ class Bundles:
         return [self._program, "--root", str(self.place)]
 
 
-def description(plan: Plan, *, owner: int) -> dict[str, Any]:
+def description(plan: Plan, folder: Folder, *, owner: int) -> dict[str, Any]:
     """`owner`: the user that the worker is."""
     return {
         "ociVersion": "1.0.2",
         "hostname": "job",
         "root": {"path": str(plan.root), "readonly": True},
         "process": _process(plan),
-        "mounts": list(_mounts(plan)),
+        "mounts": list(_mounts(plan, folder)),
         "linux": _linux(plan, owner),
     }
 
@@ -78,13 +79,13 @@ def _rlimits(plan: Plan) -> dict[str, int]:
     return kernel_limits(plan.limits, memory=os.geteuid() != 0, processes=False) | {"RLIMIT_NOFILE": OPEN_FILES}
 
 
-def _mounts(plan: Plan) -> Iterator[dict[str, Any]]:
+def _mounts(plan: Plan, folder: Folder) -> Iterator[dict[str, Any]]:
     yield _mount("/proc", "proc", "proc", "nosuid", "noexec", "nodev")
     yield _mount("/dev", "tmpfs", "tmpfs", "nosuid", "strictatime", "mode=755", "size=65536k")
     yield _mount("/dev/pts", "devpts", "devpts", "nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620")
     yield _mount("/dev/shm", "tmpfs", "shm", "nosuid", "noexec", "nodev", "mode=1777", "size=65536k")
-    for place, folder in ((WORK, plan.work), ("/tmp", plan.tmp)):
-        yield _mount(place, "bind", str(folder), "bind", "rw", "nosuid", "nodev")
+    for place, own in ((WORK, folder.work), ("/tmp", folder.tmp)):
+        yield _mount(place, "bind", str(own), "bind", "rw", "nosuid", "nodev")
     for shown in plan.shown:
         yield _mount(shown, "bind", shown, "rbind", "ro")
     if plan.network:
