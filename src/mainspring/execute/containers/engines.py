@@ -13,7 +13,14 @@ from mainspring.execute.containers.plan import OPEN_FILES, PREFIX, SHARES, WORK,
 from mainspring.execute.sandbox.folder import Folder
 from mainspring.execute.sandbox.limits import kernel_limits
 
-_ULIMITS = {"RLIMIT_CORE": "core", "RLIMIT_FSIZE": "fsize", "RLIMIT_CPU": "cpu"}
+_ULIMITS = {
+    "RLIMIT_CORE": "core",
+    "RLIMIT_CPU": "cpu",
+    "RLIMIT_FSIZE": "fsize",
+    "RLIMIT_NOFILE": "nofile",
+    "RLIMIT_NPROC": "nproc",
+}
+_MOST_PROCESSES = 1024
 
 
 class Engine:
@@ -71,8 +78,11 @@ class Engine:
     def _limits(self, plan: Plan) -> list[str]:
         memory = f"{plan.limits.memory_mb}m"
         given = ["--memory", memory, "--memory-swap", memory, "--pids-limit", str(plan.limits.processes)]
-        given += ["--cpu-shares", str(SHARES), "--ulimit", f"nofile={OPEN_FILES}:{OPEN_FILES}"]
-        for name, limit in kernel_limits(plan.limits, memory=False, processes=False).items():
+        given += ["--cpu-shares", str(SHARES)]
+        # Podman would set some itself, higher than a machine may allow. Processes are counted by --pids-limit.
+        limits = {"RLIMIT_NOFILE": OPEN_FILES, "RLIMIT_NPROC": _MOST_PROCESSES}
+        limits |= kernel_limits(plan.limits, memory=False, processes=False)
+        for name, limit in limits.items():
             given += ["--ulimit", f"{_ULIMITS[name]}={limit}:{limit}"]
         return given
 
