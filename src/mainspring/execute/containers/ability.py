@@ -19,7 +19,7 @@ from mainspring.execute.containers.bundle import Bundles
 from mainspring.execute.containers.engines import Engine
 from mainspring.execute.containers.leftovers import is_left, name_for, place
 from mainspring.execute.containers.plan import Plan
-from mainspring.execute.sandbox.run import new_folder, remove_folder
+from mainspring.execute.sandbox.folder import new_folder
 from mainspring.execute.sandbox.users import Users
 
 Runtime = Engine | Bundles
@@ -104,7 +104,7 @@ def _tried(runtime: Runtime) -> str | None:
             return _failure(runtime.start(plan, folder))
         finally:
             _failure(runtime.remove(plan.name))
-            remove_folder(folder)
+            folder.remove()
 
 
 def _failure(command: list[str]) -> str | None:

@@ -15,10 +15,10 @@ from msgspec import structs
 
 from mainspring.execute.containers.ability import Runtime
 from mainspring.execute.containers.plan import Plan
-from mainspring.execute.sandbox.folder import Folder
+from mainspring.execute.sandbox.folder import Folder, new_folder
 from mainspring.execute.sandbox.launch import Order, launch
 from mainspring.execute.sandbox.limits import Limits
-from mainspring.execute.sandbox.run import Ended, Running, Write, begun, in_thread, new_folder, remove_folder
+from mainspring.execute.sandbox.run import Ended, Running, Write, begun, in_thread
 from mainspring.runtime.log import get_logger
 
 _log = get_logger("mainspring.types")
@@ -71,7 +71,7 @@ def _start(runtime: Runtime, plan: Plan, files: Mapping[str, bytes]) -> Running:
         order = _order(runtime, plan, folder)
         return Running(order, folder, launch(order, folder))
     except BaseException:
-        remove_folder(folder)
+        folder.remove()
         raise
 
 

@@ -21,7 +21,7 @@ REFUSED = """
     swapon swapoff acct quotactl quotactl_fd syslog vhangup
     settimeofday clock_settime clock_settime64 clock_adjtime clock_adjtime64 adjtimex stime
     iopl ioperm modify_ldt vm86 vm86old lookup_dcookie nfsservctl uselib
-""".split()
+""".split()  # noqa: SIM905
 NAMESPACES = (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)  # CLONE_NEW*
 TERMINAL = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX put words into a terminal's mouth
 _FAMILIES = (1, 2, 10, 16)  # of sockets: AF_UNIX, AF_INET, AF_INET6, AF_NETLINK
