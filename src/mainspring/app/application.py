@@ -247,7 +247,11 @@ class App(TypeFaces):
             keys = read_master_keys(os.environ)
             store, objects = await open_store(self.settings, self.clock), ObjectPlace(self.settings.objects_place)
             self._engine = Engine(store, objects, keys=keys)
-            await self._engine.sealing.look()
+            try:
+                await self._engine.sealing.look()
+            except BaseException:
+                await self._close()
+                raise
 
     async def _close(self) -> None:
         engine, self._engine = self._engine, None

@@ -196,7 +196,9 @@ def _of_version_2(own: Path) -> dict[str, Path]:
 
 def _move_down(own: Path) -> bool:
     pids = _words(own / "cgroup.procs")
-    if pids != [str(os.getpid())] and own.joinpath("cgroup.type").exists():  # the root of all has no such file, nor that rule
+    if (
+        pids != [str(os.getpid())] and own.joinpath("cgroup.type").exists()
+    ):  # the root of all has no such file, nor that rule
         return False
     if not own.joinpath("cgroup.type").exists():
         return True

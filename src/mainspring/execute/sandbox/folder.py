@@ -117,7 +117,9 @@ def checked_name(field: str, name: str) -> str:
     """Of a file below the working folder."""
     parts = name.split("/")
     if "\0" in name or any(part in ("", ".", "..") for part in parts):
-        raise InvalidError(field, f"{name!r} is no name of a file in the working folder: leave out '/' at the ends and '..'")
+        raise InvalidError(
+            field, f"{name!r} is no name of a file in the working folder: leave out '/' at the ends and '..'"
+        )
     return name
 
 
