@@ -16,7 +16,7 @@ from typing import Protocol
 from msgspec import structs
 
 from mainspring.core.lifecycle import Reason
-from mainspring.core.objects import Found, check_place, check_prefix
+from mainspring.core.objects import CHECKPOINTS, Found, attempt_of, check_place, check_prefix
 from mainspring.dispatch.dispatcher import Dispatcher
 from mainspring.dispatch.matcher import Seat
 from mainspring.dispatch.place import Cancel, Place
@@ -184,6 +184,8 @@ class Desk:
     async def put_object(self, session: bytes, job: bytes, attempt: int, name: str, data: Data) -> None:
         self._check_live(session, job, attempt)
         await self._objects.put(job, check_place(name, attempt), data)
+        if attempt > 1 and name.startswith(CHECKPOINTS):
+            await self._forget_earlier(job, attempt)
 
     async def get_object(self, session: bytes, job: bytes, attempt: int, name: str) -> AsyncGenerator[bytes, None]:
         self._check_live(session, job, attempt)
@@ -194,6 +196,12 @@ class Desk:
     async def find_objects(self, session: bytes, job: bytes, attempt: int, prefix: str) -> list[Found]:
         self._check_live(session, job, attempt)
         return await self._objects.find(job, check_prefix(prefix))
+
+    async def _forget_earlier(self, job: bytes, attempt: int) -> None:
+        """A job that snoozes for ever keeps one checkpoint, and not one of each attempt."""
+        for each in await self._objects.find(job, CHECKPOINTS):
+            if attempt_of(each.name) < attempt:
+                await self._objects.delete(job, each.name)
 
     def _check_live(self, session: bytes, job: bytes, attempt: int) -> None:
         """A worker reaches the objects of what it runs, and no others."""

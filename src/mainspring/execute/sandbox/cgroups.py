@@ -77,6 +77,8 @@ class Group:
             self._write("memory", "memory.oom.group", "1", optional=True)
             self._write("cpu", "cpu.weight", str(_WEIGHT))
         else:
+            # With swap is never less than without: this one goes first when the limit rises, and last when it falls.
+            self._write("memory", "memory.memsw.limit_in_bytes", memory, optional=True)
             self._write("memory", "memory.limit_in_bytes", memory)
             self._write("memory", "memory.memsw.limit_in_bytes", memory, optional=True)
             self._write("cpu", "cpu.shares", str(_WEIGHT * 1024 // 100))
