@@ -47,6 +47,7 @@ from mainspring.execute.registry import Kind, Registry
 from mainspring.execute.types.catalogue import find_kind, refuse_reserved, with_types
 from mainspring.objects.place import ObjectPlace
 from mainspring.runtime.clock import Clock
+from mainspring.secrets.keys import read_master_keys
 from mainspring.store.contract import QueueRecord, Store, Transaction
 from mainspring.store.opening import StoreSettings, open_store
 from mainspring.submit import without_conflicts
@@ -243,7 +244,10 @@ class App(TypeFaces):
         if isinstance(self.settings, ServerSettings):
             self._remote = Remote(self.settings.open())
         else:
-            self._engine = Engine(await open_store(self.settings, self.clock), ObjectPlace(self.settings.objects_place))
+            keys = read_master_keys(os.environ)
+            store, objects = await open_store(self.settings, self.clock), ObjectPlace(self.settings.objects_place)
+            self._engine = Engine(store, objects, keys=keys)
+            await self._engine.sealing.look()
 
     async def _close(self) -> None:
         engine, self._engine = self._engine, None

@@ -85,6 +85,7 @@ def _pairs(job: JobDocument, now: Micros) -> Iterator[tuple[str, object]]:
     yield "start by", _when(job.start_by, now)
     yield "key", job.key
     yield "limit key", job.limit_key
+    yield "secrets", ", ".join(f"{own} = {name}" for own, name in job.secrets.items())
     yield "tags", listed(job.tags, 32) or None
     yield "labels", listed(job.labels, 32) or None
     yield "needs", needs(job.resources) or None

@@ -27,6 +27,7 @@ COMMANDS = {
     "nodes": "mainspring.cli.nodes:nodes_app",
     "templates": "mainspring.cli.templates:templates_app",
     "keys": "mainspring.cli.keys:keys_app",
+    "secrets": "mainspring.cli.secrets:secrets_app",
     "tenants": "mainspring.cli.tenants:tenants_app",
     "audit": "mainspring.cli.audit:audit_app",
     "migrate": "mainspring.cli.migrate:migrate",

@@ -153,9 +153,7 @@ class Runner:
         except (KeyboardInterrupt, GeneratorExit):  # the process or the loop ends, not the job
             raise
         except BaseException as error:  # also a CancelledError that nobody asked for
-            outcome = conclude_error(assignment, kind, error, self._now)
-        if outcome.usage is None:
-            outcome = replace(outcome, usage=cpu_usage(attempt.cpu_ns))
+            outcome = replace(conclude_error(assignment, kind, error, self._now), usage=cpu_usage(attempt.cpu_ns))
         if attempt.stop is not None or attempt.services is not None or self._follow:
             return await self._end(attempt, outcome)
         self._settle(attempt, outcome)

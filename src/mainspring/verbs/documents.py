@@ -123,6 +123,7 @@ class JobDocument(JobSummary, frozen=True, kw_only=True):
     start_by: datetime | None
     key: str | None
     limit_key: str | None
+    secrets: dict[str, str]
     client: str | None
     complexity: int
     labels: tuple[str, ...]
@@ -457,6 +458,40 @@ class KeyDocument(Answer, frozen=True, kw_only=True, omit_defaults=True):
     key: str | None = None
 
 
+class SecretDocument(Answer, frozen=True, kw_only=True):
+    """A secret without its value, which nobody gets. `key`: the id of the master key that it is sealed with."""
+
+    name: str
+    tenant: str
+    key: str
+    changed_at: datetime
+    changed_by: str
+
+
+class SecretValue(Request, frozen=True, kw_only=True):
+    """4 characters or more, so that it can be masked in logs."""
+
+    value: str
+
+    def __repr__(self) -> str:
+        return "SecretValue(***)"
+
+
+class RotationRequest(Request, frozen=True, kw_only=True):
+    """`after`: the `next` of the step before; null: from the start."""
+
+    after: str | None = None
+
+
+class RotationStep(Answer, frozen=True, kw_only=True):
+    """`changed`: what has the key `key` now. `unreadable`: what no key of the server opens. `next` null: that was all."""
+
+    key: str
+    changed: int
+    unreadable: int
+    next: str | None
+
+
 class Quota(Request, frozen=True, kw_only=True):
     """None: unlimited. `submits_per_s`: jobs submitted, with bursts of ten seconds' worth."""
 
@@ -471,11 +506,20 @@ class NewTenant(Request, frozen=True, kw_only=True):
     quota: Quota = Quota()
 
 
+class SealedRequest(Request, frozen=True, kw_only=True):
+    """Shall arguments and results of a tenant's jobs be stored encrypted from now on?"""
+
+    sealed: bool
+
+
 class TenantDocument(Answer, frozen=True, kw_only=True):
+    """`sealed`: arguments and results of its jobs are stored encrypted."""
+
     name: str
     quota: Quota
     created_at: datetime
     erased_at: datetime | None
+    sealed: bool = False
 
 
 class AuditDocument(Answer, frozen=True, kw_only=True):

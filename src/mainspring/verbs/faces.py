@@ -183,6 +183,21 @@ class Keys(Protocol):
         """A token that enrols one worker, once."""
 
 
+class Secrets(Protocol):
+    """Values that jobs name and get; nobody reads one back. Without master keys on the side that works: `SecretsError`."""
+
+    async def list(self) -> Sequence[d.SecretDocument]: ...
+
+    async def set(self, name: str, value: str) -> d.SecretDocument:
+        """Insert or replace; jobs that are handed over from now on get it."""
+
+    async def delete(self, name: str) -> None: ...
+
+    async def rotate(self, after: str | None = None) -> d.RotationStep:
+        """Give the next part of all that is sealed, of whichever tenant, the current master key; `after`: the `next` of the
+        step before. It may be repeated, and others may set, submit and settle meanwhile."""
+
+
 class Tenants(Protocol):
     """For those who may act for all tenants."""
 
@@ -191,6 +206,10 @@ class Tenants(Protocol):
     async def create(self, new: d.NewTenant) -> d.TenantDocument: ...
 
     async def set_quota(self, name: str, quota: d.Quota) -> d.TenantDocument: ...
+
+    async def seal(self, name: str, sealed: bool) -> d.TenantDocument:
+        """Store arguments and results of its jobs encrypted from now on, or not; what is stored stays as it is, and readable.
+        `SecretsError` where nothing can be encrypted here."""
 
     async def erase(self, name: str) -> int:
         """Remove everything that belongs to a tenant, its keys first; how many jobs. Only the hashes of its audit chain stay."""
@@ -229,6 +248,9 @@ class Verbs(Protocol):
 
     @property
     def keys(self) -> Keys: ...
+
+    @property
+    def secrets(self) -> Secrets: ...
 
     @property
     def tenants(self) -> Tenants: ...

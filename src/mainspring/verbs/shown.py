@@ -52,6 +52,7 @@ def document_of(
         start_by=_time(options.start_by),
         key=options.key,
         limit_key=options.limit_key,
+        secrets=options.secrets,
         client=options.client,
         complexity=options.complexity,
         labels=tuple(sorted(options.labels)),

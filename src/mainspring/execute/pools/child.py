@@ -8,14 +8,12 @@ by an exception at the line where it stands, so that its `finally` blocks run.
 """
 
 import asyncio
-import ctypes
 import faulthandler
 import os
 import pickle
 import queue
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
@@ -29,6 +27,7 @@ from mainspring.core.lifecycle import Reason
 from mainspring.errors import InvalidError
 from mainspring.execute.context import Context
 from mainspring.execute.failure import failure
+from mainspring.execute.lifeline import die_with
 from mainspring.execute.metering import ProcessMeter
 from mainspring.execute.pools.asking import Asking
 from mainspring.execute.pools.frames import (
@@ -51,8 +50,6 @@ from mainspring.execute.steps import call, failed, prepare, refused, wall_clock
 from mainspring.execute.sync_context import run_here
 from mainspring.execute.targets import load
 from mainspring.wire import Outcome, Progress
-
-_PR_SET_PDEATHSIG = 1
 
 
 class _Interrupt(BaseException):
@@ -201,15 +198,8 @@ class Child:
         return kind
 
 
-def _die_with(parent: int) -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it died before we could ask to be told
-        os._exit(1)
-
-
 def main(fd: int, parent: int) -> None:
-    _die_with(parent)
+    die_with(parent)
     faulthandler.enable()  # a segfault says on stderr where
     sock = socket.socket(fileno=fd)
     sock.set_inheritable(False)

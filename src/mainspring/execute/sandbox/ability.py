@@ -21,9 +21,9 @@ from typing import Literal
 from msgspec import Struct
 
 from mainspring.errors import InvalidError
-from mainspring.execute.sandbox.bubblewrap import PATH, SHELL, find_binary
+from mainspring.execute.sandbox.bubblewrap import SHELL, find_binary
 from mainspring.execute.sandbox.cgroups import Tree, find_tree
-from mainspring.execute.sandbox.folder import Folder
+from mainspring.execute.sandbox.folder import Folder, sweep_folders
 from mainspring.execute.sandbox.launch import LaunchError, Order, launch
 from mainspring.execute.sandbox.seccomp import filter_program
 from mainspring.execute.sandbox.users import Users
@@ -46,6 +46,7 @@ class Ability(Struct, frozen=True):
 @cache
 def ability() -> Ability:
     """Takes a moment, the first time: a sandbox is made and left again."""
+    sweep_folders()
     tree = find_tree()
     users = Users()
     binary = find_binary()
@@ -116,7 +117,7 @@ def _try_out(binary: str, users: Users) -> str | None:
     with tempfile.TemporaryDirectory(prefix="mainspring-job-") as name:
         folder = Folder(Path(name))
         folder.make(uid)
-        order = Order(command=[SHELL, "-c", "exit 0"], env={"PATH": PATH}, binary=binary, uid=uid, tree=None)
+        order = Order(command=[SHELL, "-c", "exit 0"], binary=binary, uid=uid, tree=None)
         try:
             code = _run(order, folder)
         except (OSError, LaunchError) as error:

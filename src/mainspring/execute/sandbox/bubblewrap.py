@@ -26,7 +26,7 @@ _SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = """
     alternatives ca-certificates crypto-policies ld.so.cache ld.so.conf ld.so.conf.d localtime mime.types protocols services
     timezone ssl/certs ssl/openssl.cnf pki/ca-trust/extracted pki/tls/certs pki/tls/openssl.cnf
-""".split()
+""".split()  # noqa: SIM905
 _ETC_NETWORK = ("gai.conf", "host.conf", "nsswitch.conf", "resolv.conf")
 
 

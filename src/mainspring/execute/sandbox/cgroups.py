@@ -77,6 +77,8 @@ class Group:
             self._write("memory", "memory.oom.group", "1", optional=True)
             self._write("cpu", "cpu.weight", str(_WEIGHT))
         else:
+            # With swap is never less than without: this one goes first when the limit rises, and last when it falls.
+            self._write("memory", "memory.memsw.limit_in_bytes", memory, optional=True)
             self._write("memory", "memory.limit_in_bytes", memory)
             self._write("memory", "memory.memsw.limit_in_bytes", memory, optional=True)
             self._write("cpu", "cpu.shares", str(_WEIGHT * 1024 // 100))
@@ -196,7 +198,9 @@ def _of_version_2(own: Path) -> dict[str, Path]:
 
 def _move_down(own: Path) -> bool:
     pids = _words(own / "cgroup.procs")
-    if pids != [str(os.getpid())] and own.joinpath("cgroup.type").exists():  # the root of all has no such file, nor that rule
+    if (
+        pids != [str(os.getpid())] and own.joinpath("cgroup.type").exists()
+    ):  # the root of all has no such file, nor that rule
         return False
     if not own.joinpath("cgroup.type").exists():
         return True

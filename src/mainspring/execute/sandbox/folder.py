@@ -1,8 +1,8 @@
 """The private folders of one program: `work`, where it starts, and `tmp`. Files in, files out, how much they hold.
 
 The program owns them and may have put anything there: links to elsewhere, pipes, folders that nobody may read, a tree deeper than
-a path is long. So nothing is opened through a link, only plain files are, and what cannot be looked at counts as too much. Everything
-here may wait for a disk: call it in a thread.
+a path is long. So nothing is opened through a link, only plain files are, and what cannot be looked at counts as too much.
+Everything here may wait for a disk: call it in a thread.
 """
 
 import os
@@ -10,6 +10,7 @@ import re
 import shutil
 import stat
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from mainspring.errors import InvalidError
 
 _SMALLEST = 4096  # what an empty file or a folder costs
 _MB = 1024 * 1024
+_PREFIX = "mainspring-job-"
 _ACCOUNTS = {
     "passwd": "root:x:0:0::/:/bin/sh\njob:x:1000:1000::/work:/bin/sh\n",
     "group": "root:x:0:\njob:x:1000:\n",
@@ -107,17 +109,37 @@ class Folder:
                 subprocess.run(["chmod", "-R", "u+rwx", "--", folder], check=False, capture_output=True)
                 subprocess.run(["rm", "-rf", "--", folder], check=False, capture_output=True)
 
+    def remove(self) -> None:
+        self.clear()
+        shutil.rmtree(self.root, ignore_errors=True)
+
     def _files(self) -> Iterator[str]:
         for entry in _walk(self.work):
             if entry.is_file(follow_symlinks=False):
                 yield os.path.relpath(entry.path, self.work)
 
 
+def new_folder(uid: int | None) -> Folder:
+    folder = Folder(Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")))
+    folder.make(uid)
+    return folder
+
+
+def sweep_folders() -> None:
+    """Remove those of workers that are gone."""
+    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
+        owner = left.name.removeprefix(_PREFIX).partition("-")[0]
+        if owner.isdigit() and not Path("/proc", owner).exists():
+            Folder(left).remove()
+
+
 def checked_name(field: str, name: str) -> str:
     """Of a file below the working folder."""
     parts = name.split("/")
     if "\0" in name or any(part in ("", ".", "..") for part in parts):
-        raise InvalidError(field, f"{name!r} is no name of a file in the working folder: leave out '/' at the ends and '..'")
+        raise InvalidError(
+            field, f"{name!r} is no name of a file in the working folder: leave out '/' at the ends and '..'"
+        )
     return name
 
 

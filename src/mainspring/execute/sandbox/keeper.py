@@ -7,6 +7,7 @@ them, whatever group or session they went to. It exits as the program did: with 
 signal.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -60,7 +61,7 @@ def _become(order: dict, stdin: int, prctl: object) -> None:  # type: ignore[typ
         command = order["command"]
         os.execvpe(command[0], command, order["env"])
     except Exception as error:
-        sys.stderr.write(f"{order['command'][0]}: {error}\n")
+        sys.stderr.write(f"{order['command'][0]}: {getattr(error, 'strerror', None) or error}\n")
         sys.stderr.flush()
     finally:
         os._exit(127)
@@ -111,10 +112,8 @@ def _children() -> list[int]:
 
 
 def _signal_group(program: int) -> None:
-    try:
+    with contextlib.suppress(OSError):
         os.killpg(program, signal.SIGTERM)
-    except OSError:
-        pass
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Starts programs, sandboxed or bare. Called in threads of its own pool only.
 
 `--die-with-parent` means the *thread* that started a process, so the threads of this pool live as long as the worker. A
-program does not begin before its group holds it. Of its environment bubblewrap, which runs outside, gets nothing: a LD_PRELOAD there
-would be a way out.
+program does not begin before its group holds it. Of its environment bubblewrap, which runs outside, gets nothing: a LD_PRELOAD
+there would be a way out.
 """
 
 import json
@@ -16,7 +16,7 @@ from functools import cache
 from msgspec import Struct
 
 from mainspring.execute.sandbox import keeper
-from mainspring.execute.sandbox.bubblewrap import SHELL, arguments
+from mainspring.execute.sandbox.bubblewrap import PATH, SHELL, WORK, arguments
 from mainspring.execute.sandbox.cgroups import Group, Tree
 from mainspring.execute.sandbox.descriptors import Descriptors
 from mainspring.execute.sandbox.folder import Folder
@@ -26,9 +26,6 @@ from mainspring.execute.sandbox.seccomp import filter_program
 
 _THREADS = 4
 _ENV = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}  # of bubblewrap and of the keeper themselves
-# The first process inside: it takes in orphans, and its end is that of all.
-_PROGRAM = '{limits} && "$@"; exit $?'
-
 Stdio = tuple[int, int, int]
 
 
@@ -37,16 +34,23 @@ class LaunchError(Exception):
 
 
 class Order(Struct, frozen=True, kw_only=True):
-    """A program to run. `binary`: bubblewrap's; None: bare. `uid`: as whom; None: as the worker's own user."""
+    """A program to run. `places`: variables that name a file of its working folder. `binary`: bubblewrap's; None: bare. `uid`: as
+    whom; None: as the worker's own user."""
 
     command: Sequence[str]
     env: Mapping[str, str] = {}
+    places: Mapping[str, str] = {}
     stdin: bytes = b""
     network: bool = False
     limits: Limits = Limits()
     binary: str | None
     uid: int | None
     tree: Tree | None
+
+    def full_env(self, folder: Folder) -> dict[str, str]:
+        work, tmp = (WORK, "/tmp") if self.binary is not None else (str(folder.work), str(folder.tmp))
+        base = {"PATH": PATH, "HOME": work, "TMPDIR": tmp, "LANG": "C.UTF-8", "TERM": "dumb"}
+        return {**base, **self.env, **{name: f"{work}/{file}" for name, file in self.places.items()}}
 
     def own_limits(self) -> dict[str, int]:
         """What each process has to be limited to because no group does it. A bare program's processes cannot be told from those
@@ -82,12 +86,18 @@ def _launch(order: Order, folder: Folder, group: Group | None) -> Process:
             if order.binary is None:
                 first, control = _start_bare(order, folder, stdio, group)
             else:
-                program = [SHELL, "-c", _PROGRAM.format(limits=shell_words(order.own_limits())), SHELL, *order.command]
+                program = wrapped(order.command, order.own_limits())
                 first, inner = start_bubblewrap(order, folder, program, stdio, group)
         except LaunchError:
             raise LaunchError(_said(stderr)) from None
         fds.keep(stdout, stderr)
         return Process(first, inner=inner, control=control, streams=(stdout, stderr), group=group)
+
+
+def wrapped(command: Sequence[str], limits: dict[str, int]) -> list[str]:
+    """The first process inside: a shell that sets the limits, starts the program and waits. It takes in orphans, and its end is
+    that of all."""
+    return [SHELL, "-c", f'{shell_words(limits) or ":"} && "$@"; exit $?', SHELL, *command]
 
 
 def start_bubblewrap(
@@ -97,7 +107,7 @@ def start_bubblewrap(
     assert order.binary is not None
     with Descriptors() as fds:
         (info, info_end), (block_end, block) = fds.pipe(), fds.pipe()
-        words = arguments(folder, order.env, network=order.network)
+        words = arguments(folder, order.full_env(folder), network=order.network)
         given = fds.memory(b"".join(os.fsencode(word) + b"\0" for word in words))
         rules = fds.memory(filter_program())
         command = [order.binary, "--args", str(given), "--seccomp", str(rules), "--as-pid-1"]
@@ -120,7 +130,7 @@ def _start_bare(
     """The keeper, and our end of its pipe."""
     told = {
         "command": list(order.command),
-        "env": dict(order.env),
+        "env": order.full_env(folder),
         "folder": str(folder.work),
         "limits": order.own_limits(),
         "uid": order.uid,
@@ -141,7 +151,7 @@ def _start_bare(
 def _spawn(command: Sequence[str], stdio: Stdio, fds: Sequence[int], uid: int | None) -> "subprocess.Popen[bytes]":
     stdin, out, err = stdio
     # Groups stay as they are for the worker's own user: only root may change them.
-    groups = None if uid is None else []
+    groups: list[int] | None = None if uid is None else []
     return subprocess.Popen(
         command, stdin=stdin, stdout=out, stderr=err, pass_fds=fds, env=_ENV, cwd="/", process_group=0,
         user=uid, group=uid, extra_groups=groups,

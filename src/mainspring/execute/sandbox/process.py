@@ -35,6 +35,7 @@ class Process:
         self.group = group
         self.streams = streams  # to read: its standard output and standard error
         self.usage = Usage()
+        self.seen_mb: float | None = None  # the most memory that anybody has seen it use
         self._first = first
         self._first_fd = os.pidfd_open(first.pid)
         self._inner = inner
@@ -97,10 +98,11 @@ class Process:
 
     def _measured(self, used: resource.struct_rusage) -> Usage:
         """The kernel adds up what reaped processes used: every one was, by bubblewrap's first process or by the keeper."""
+        # Not ru_maxrss: a process has the size of the one that it was forked from, before it becomes its program.
         peak_mb = self.group.peak_mb() if self.group is not None else None
         return Usage(
             cpu_s=used.ru_utime + used.ru_stime,
-            peak_mb=peak_mb if peak_mb is not None else used.ru_maxrss / 1024,
+            peak_mb=peak_mb if peak_mb is not None else self.seen_mb,
             read_bytes=used.ru_inblock * _BLOCK,
             written_bytes=used.ru_oublock * _BLOCK,
         )

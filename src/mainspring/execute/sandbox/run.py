@@ -12,19 +12,17 @@ writes more. Cancelled, the program is asked to end (SIGTERM) and has a moment f
 import asyncio
 import contextlib
 import os
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
 from msgspec import Struct
 
-from mainspring.execute.sandbox.folder import Folder
+from mainspring.execute.sandbox.folder import Folder, new_folder
 from mainspring.execute.sandbox.launch import Order, launch, launcher
 from mainspring.execute.sandbox.process import Process, signal_of
+from mainspring.execute.sandbox.warm import warmed
 from mainspring.execute.sandbox.watching import EVERY_S, exceeded
 
 T = TypeVar("T")
@@ -33,7 +31,6 @@ Write = Callable[[int, bytes], Awaitable[None]]
 _CHUNK = 65_536
 _KEPT = 16_384  # of each stream, for results and messages
 _GRACE_S = 2.0
-_PREFIX = "mainspring-job-"
 
 
 class Ended(Struct, frozen=True):
@@ -117,28 +114,19 @@ async def in_thread(function: Callable[..., T], *args: object) -> T:
     return await asyncio.get_running_loop().run_in_executor(launcher(), partial(function, *args))
 
 
-def sweep() -> None:
-    """Remove folders that workers left which are gone."""
-    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
-        owner = left.name.removeprefix(_PREFIX).partition("-")[0]
-        if owner.isdigit() and not Path("/proc", owner).exists():
-            Folder(left).clear()
-            shutil.rmtree(left, ignore_errors=True)
-
-
-def new_folder(uid: int | None) -> Folder:
-    folder = Folder(Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")))
-    folder.make(uid)
-    return folder
-
-
 def _start(order: Order, files: Mapping[str, bytes]) -> Running:
+    warm = warmed().take(order)
+    if warm is not None:
+        try:
+            return Running(order, warm.folder, warm.hand_over(order, files))
+        except OSError:  # it has died since: as if there had been none
+            warm.discard()
     folder = new_folder(order.uid)
     try:
         folder.put(files, order.uid)
         return Running(order, folder, launch(order, folder))
     except BaseException:
-        _remove(folder)
+        folder.remove()
         raise
 
 
@@ -146,12 +134,7 @@ async def _end(running: Running) -> None:
     running.process.kill()
     await running.process.wait()
     await in_thread(running.process.close)
-    await in_thread(_remove, running.folder)
-
-
-def _remove(folder: Folder) -> None:
-    folder.clear()
-    shutil.rmtree(folder.root, ignore_errors=True)
+    await in_thread(running.folder.remove)
 
 
 async def _copy(fd: int, number: int, write: Write, tail: bytearray) -> None:

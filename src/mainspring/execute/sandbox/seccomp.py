@@ -11,7 +11,7 @@ import errno
 import os
 from functools import cache
 
-_REFUSED = """
+REFUSED = """
     ptrace process_vm_readv process_vm_writev process_madvise kcmp pidfd_getfd
     add_key keyctl request_key
     bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register
@@ -21,7 +21,7 @@ _REFUSED = """
     swapon swapoff acct quotactl quotactl_fd syslog vhangup
     settimeofday clock_settime clock_settime64 clock_adjtime clock_adjtime64 adjtimex stime
     iopl ioperm modify_ldt vm86 vm86old lookup_dcookie nfsservctl uselib
-""".split()
+""".split()  # noqa: SIM905
 _NAMESPACES = (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)  # CLONE_NEW*
 _TERMINAL = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX put words into a terminal's mouth
 _FAMILIES = (1, 2, 10, 16)  # of sockets: AF_UNIX, AF_INET, AF_INET6, AF_NETLINK
@@ -36,7 +36,7 @@ def filter_program() -> bytes:
 
     refuse = pyseccomp.ERRNO(errno.EPERM)
     made = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
-    for name in _REFUSED:
+    for name in REFUSED:
         _add(made, refuse, name)
     # The flags of clone3 are in memory, where a filter cannot look: libraries take this answer for "use clone".
     _add(made, pyseccomp.ERRNO(errno.ENOSYS), "clone3")

@@ -30,15 +30,17 @@ def exceeded(order: Order, process: Process, folder: Folder) -> str | None:
     counted = order.tree is not None and order.tree.has("pids")
     if counted and order.tree is not None and order.tree.has("memory") and (limits.cpu_s is None or cpu_s is not None):
         return f"CPU limit of {limits.cpu_s:g} s" if limits.cpu_s is not None and (cpu_s or 0) > limits.cpu_s else None
-    return _exceeded_by_tree(order, process.pid)
+    return _exceeded_by_tree(order, process)
 
 
-def _exceeded_by_tree(order: Order, root: int) -> str | None:
+def _exceeded_by_tree(order: Order, process: Process) -> str | None:
     limits = order.limits
-    processes = _tree(root)
+    processes = _tree(process.pid)
     if len(processes) > limits.processes + OF_THE_REAPER + 1:
         return f"limit of {limits.processes} processes"
-    if sum(_memory(pid) for pid in processes) > limits.memory_mb * _MB:
+    memory = sum(_memory(pid) for pid in processes)
+    process.seen_mb = max(process.seen_mb or 0.0, memory / _MB)
+    if memory > limits.memory_mb * _MB:
         return f"memory limit of {limits.memory_mb} MB"
     if limits.cpu_s is not None and sum(_cpu_s(pid) for pid in processes) > limits.cpu_s:
         return f"CPU limit of {limits.cpu_s:g} s"

@@ -44,6 +44,7 @@ from mainspring.store.contract import (
     Spec,
     Stream,
     Tally,
+    UsageTally,
 )
 from mainspring.store.owner import Owner
 from mainspring.store.service import (
@@ -186,6 +187,11 @@ class SqliteStore:
 
     async def tally_ended(self, tenant: str, since: Micros, until: Micros, step: Micros) -> list[Tally]:
         return await self._list(history.tally_ended, tenant, since, until, step)
+
+    async def tally_usage(
+        self, tenant: str, since: Micros, until: Micros, limit: int
+    ) -> tuple[list[UsageTally], Micros]:
+        return await self._list(history.tally_usage, tenant, since, until, limit)
 
     async def read_progress(self, ids: Sequence[bytes]) -> list[Progress | None]:
         return self._read(attempts.read_progress, ids)
