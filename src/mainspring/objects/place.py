@@ -78,6 +78,8 @@ class ObjectPlace:
         """obstore lists below whole folders only."""
         import obstore
 
+        if self._is_new():
+            return []
         folder, _, rest = prefix.rpartition("/")
         store = self._store()
         try:
@@ -96,6 +98,10 @@ class ObjectPlace:
             raise NotFoundError(f"there is no object {args[0]}") from None
         except Exception as error:
             raise self._unavailable(error) from error
+
+    def _is_new(self) -> bool:
+        """A folder that nothing was put into: looking does not make it."""
+        return self._opened is None and self._folder is not None and not self._folder.exists()
 
     def _store(self) -> "ObjectStore":
         if self._opened is None:

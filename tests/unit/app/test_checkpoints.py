@@ -1,5 +1,7 @@
 """State over the whole life of a job: retries, snoozes, replays by hand."""
 
+from pathlib import Path
+
 from mainspring import App, Context, Snooze
 from mainspring.core.objects import CHECKPOINTS
 from mainspring.core.partition import parse_id
@@ -50,3 +52,20 @@ async def test_a_replay_goes_on_and_a_clone_begins_anew() -> None:
         (clone,) = await app.verbs().jobs.clone(job.id, [Variation()])
         await node.tick()
         assert (await app.get(clone.id).result(), done) == (0, [0, 1, 2, 3] * 2)
+
+
+async def test_looking_for_state_makes_no_folder() -> None:
+    """A job with a context that is tried again works where nothing can be written."""
+    app = App()
+
+    @app.job(backoff="1s")
+    async def flaky(ctx: Context) -> int:
+        if ctx.attempt == 1:
+            raise RuntimeError
+        return ctx.attempt
+
+    async with ManualNode(app) as node:
+        job = await flaky.submit()
+        await node.advance("1m")
+        assert await job.result() == 2
+        assert not Path(app.engine.objects.url).exists()  # noqa: ASYNC240
