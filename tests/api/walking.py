@@ -51,4 +51,4 @@ def body(operation: Operation) -> Any:
 
 
 BY_ID = {operation.id: operation for operation in OPERATIONS}
-STREAMS = ("job_events", "queue_events", "all_events")
+STREAMS = ("job_events", "job_logs", "job_partial", "queue_events", "all_events")

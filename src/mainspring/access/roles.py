@@ -35,6 +35,8 @@ _GROUPS: dict[str, dict[str, tuple[Role, ...]]] = {
         "wait_jobs": _VIEW,
         "explain_job": _VIEW,
         "job_events": _VIEW,
+        "job_logs": _VIEW,
+        "job_partial": _VIEW,
         "submit_job": _SUBMIT,
         "submit_jobs": _SUBMIT,
         "clone_job": _SUBMIT,

@@ -614,6 +614,26 @@ class Declarations(Request, frozen=True, kw_only=True):
     schedules: list[NewSchedule] = []
 
 
+class LogPart(Answer, frozen=True, kw_only=True, omit_defaults=True):
+    """What an attempt wrote at one time: one or more whole lines of a stream (`stdout`, `stderr`; `debug`, `info`, `warning`,
+    `error` of a function; `note` of Mainspring itself), or a part of a line that is too long. `id`: to go on behind it; a note
+    about what is missing has none."""
+
+    id: str | None = None
+    attempt: int
+    at: datetime
+    stream: str
+    text: str
+
+
+class PartialResult(Answer, frozen=True, kw_only=True):
+    """What an attempt gave out while it ran. `id`: to go on behind it."""
+
+    id: str
+    attempt: int
+    value: Raw
+
+
 class JobEvent(Answer, frozen=True, kw_only=True, omit_defaults=True):
     """Something that happened to a job: `ended` everywhere; on a single job's stream first `state`, as it is now, and then also
     `started`, `retrying` and `progress`."""

@@ -54,6 +54,17 @@ class Jobs(Protocol):
     def events(self, job: str) -> AsyncGenerator[d.JobEvent, None]:
         """Its state now, then what happens to it, until it has ended."""
 
+    def logs(
+        self, job: str, *, attempt: int | None = None, after: str | None = None, follow: bool = False
+    ) -> AsyncGenerator[d.LogPart, None]:
+        """What its attempts wrote, or one of them, in order. `after`: go on behind that part. `follow`: as it comes, until the job
+        (or that attempt) has ended and everything was read."""
+
+    def partial(
+        self, job: str, *, after: str | None = None, follow: bool = False
+    ) -> AsyncGenerator[d.PartialResult, None]:
+        """What its attempts gave out while they ran, in order. `after` and `follow`: as for `logs`."""
+
 
 class Schedules(Protocol):
     """Stored schedules."""
