@@ -95,6 +95,7 @@ _GROUPS: dict[str, dict[str, tuple[Role, ...]]] = {
     "System": {
         "statistics": _VIEW,
         "history": _VIEW,
+        "usage": _VIEW,
         "all_events": _VIEW,
         "declare": (*_OPERATE, *_WORK),
     },

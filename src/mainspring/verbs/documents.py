@@ -99,6 +99,17 @@ class JobSummary(Answer, frozen=True, kw_only=True):
     cancel_requested: bool
 
 
+class Usage(Answer, frozen=True, kw_only=True):
+    """What an attempt used, as far as it was measured. None: not known."""
+
+    cpu_s: float = 0.0
+    peak_mb: float | None = None
+    read_bytes: int | None = None
+    written_bytes: int | None = None
+    received_bytes: int | None = None
+    sent_bytes: int | None = None
+
+
 class AttemptError(Answer, frozen=True, kw_only=True):
     """The end of one failed attempt."""
 
@@ -108,10 +119,11 @@ class AttemptError(Answer, frozen=True, kw_only=True):
     type: str
     message: str
     traceback: str
+    usage: Usage | None = None
 
 
 class JobDocument(JobSummary, frozen=True, kw_only=True):
-    """Everything that is known of a job."""
+    """Everything that is known of a job. `usage`: of the attempt that ended last."""
 
     band: str
     losses: int
@@ -133,6 +145,7 @@ class JobDocument(JobSummary, frozen=True, kw_only=True):
     arguments: Raw
     result: Raw
     errors: list[AttemptError]
+    usage: Usage | None = None
 
 
 class JobsPage(Answer, frozen=True, kw_only=True):
@@ -428,6 +441,36 @@ class History(Answer, frozen=True, kw_only=True):
     until: datetime
     step_s: float
     periods: list[Period]
+
+
+UsageBy = Literal["client,kind", "client", "kind"]
+
+
+class UsageSum(Answer, frozen=True, kw_only=True):
+    """What jobs that ended used in all their attempts; `peak_mb` is the highest. `client`, `kind` None: none, or not by that."""
+
+    tenant: str | None
+    client: str | None
+    kind: str | None
+    jobs: int
+    attempts: int
+    cpu_s: float
+    peak_mb: float | None
+    read_bytes: int | None
+    written_bytes: int | None
+    received_bytes: int | None
+    sent_bytes: int | None
+
+
+class UsageReport(Answer, frozen=True, kw_only=True):
+    """Who used most is first. `until`: up to when jobs were looked at; where that is before the time that was asked for, go on from
+    there. `more`: how many sums were left out."""
+
+    since: datetime
+    until: datetime
+    total: UsageSum
+    sums: list[UsageSum]
+    more: int = 0
 
 
 # access

@@ -161,6 +161,11 @@ class System(Protocol):
 
     async def history(self, since: datetime, until: datetime, step_s: float, kind: str | None = None) -> d.History: ...
 
+    async def usage(
+        self, since: datetime, until: datetime | None = None, by: d.UsageBy = "client,kind"
+    ) -> d.UsageReport:
+        """What jobs used that ended in that time (None: until now)."""
+
     async def declare(self, said: d.Declarations) -> list[str]:
         """Store what an application declares; the names of schedules that code declared once and this code does not."""
 
