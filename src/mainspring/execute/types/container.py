@@ -94,7 +94,7 @@ def _environment(ctx: Context, env: dict[str, str], image: str | None) -> dict[s
 
 
 def _runtime(image: str | None, root: str | None) -> tuple[Runtime, Path | None]:
-    """What runs it here, and the root folder."""
+    """What runs it here, and the root folder. What is not here may be elsewhere, so the job may be tried again."""
     found = ability()
     runtime = found.image if root is None else found.root
     if runtime is None:
@@ -117,10 +117,10 @@ def _roots() -> Path | None:
 def _root_folder(root: str) -> Path:
     roots = _roots()
     if roots is None:
-        raise InvalidError("root", f"this worker has no root folders: {_ROOTS} is not set there")
+        raise ProgramError(f"this worker has no root folders: {_ROOTS} is not set there")
     folder = (roots / root).resolve()
     if folder == roots or not folder.is_relative_to(roots) or not folder.is_dir():
-        raise InvalidError("root", f"this worker has no root folder {root!r}")
+        raise ProgramError(f"this worker has no root folder {root!r}")
     return folder
 
 
