@@ -44,7 +44,7 @@ JOB_TABLES = [
 ]
 TABLES = [
     *(*JOB_TABLES, "limit_state", "node", "session", "partition", "schedule", "missed"),
-    *("tenant", "access_key", "template", "template_version", "audit"),
+    *("tenant", "access_key", "secret", "template", "template_version", "audit"),
 ]
 FAILURE = Failure("error", "ValueError", "no", "Traceback: no")
 

@@ -55,8 +55,18 @@ from mainspring.store.contract import (
     Stream,
     Tally,
     Transaction,
+    UsageTally,
 )
-from mainspring.store.service import AuditEntry, KeyRecord, TemplateRecord, TenantRecord
+from mainspring.store.service import (
+    AuditEntry,
+    KeyRecord,
+    SealedIn,
+    SealedRow,
+    SecretRecord,
+    TemplateRecord,
+    TenantRecord,
+)
+from mainspring.store.usage import add_usage
 from mainspring.wire import Progress, WorkerInfo
 
 T = TypeVar("T")
@@ -214,6 +224,14 @@ class ShardedStore:
     async def list_ended(self, tenants: Sequence[str], since: Micros, limit: int) -> list[EndedJob]:
         found = [ended for shard in self.shards for ended in await shard.list_ended(tenants, since, limit)]
         return sorted(found, key=lambda ended: (ended.finished_at, ended.job))[:limit]
+
+    async def tally_usage(
+        self, tenant: str, since: Micros, until: Micros, limit: int
+    ) -> tuple[list[UsageTally], Micros]:
+        """Up to where the shard stops that has the most."""
+        until = min([(await shard.tally_usage(tenant, since, until, limit))[1] for shard in self.shards])
+        parts = [await shard.tally_usage(tenant, since, until, limit) for shard in self.shards]
+        return add_usage(tally for tallies, _ in parts for tally in tallies), until
 
     async def tally_ended(self, tenant: str, since: Micros, until: Micros, step: Micros) -> list[Tally]:
         return _summed([t for shard in self.shards for t in await shard.tally_ended(tenant, since, until, step)])
@@ -378,6 +396,9 @@ class ShardedStore:
 
     # catalog
 
+    async def agree(self, name: str, value: str | None) -> str | None:
+        return await self.limits.agree(name, value)
+
     async def read_lanes(self, numbers: Sequence[int]) -> dict[int, Lane]:
         return {number: lane for shard in self.shards for number, lane in (await shard.read_lanes(numbers)).items()}
 
@@ -446,6 +467,9 @@ class ShardedStore:
     async def put_tenants(self, tenants: Sequence[TenantRecord]) -> list[bool]:
         return await self.limits.put_tenants(tenants)
 
+    async def seal_tenant(self, name: str, sealed: bool) -> bool:
+        return await self.limits.seal_tenant(name, sealed)
+
     async def list_tenants(self) -> list[TenantRecord]:
         return await self.limits.list_tenants()
 
@@ -488,6 +512,37 @@ class ShardedStore:
 
     async def revoke_keys(self, ids: Sequence[str]) -> int:
         return await self.home.revoke_keys(ids)
+
+    async def put_secrets(self, secrets: Sequence[SecretRecord]) -> None:
+        await self.home.put_secrets(secrets)
+
+    async def read_secrets(self, wanted: Sequence[tuple[str, str]]) -> list[SecretRecord | None]:
+        return await self.home.read_secrets(wanted)
+
+    async def list_secrets(self, tenant: str | None = None) -> list[SecretRecord]:
+        return await self.home.list_secrets(tenant)
+
+    async def delete_secrets(self, names: Sequence[tuple[str, str]]) -> int:
+        return await self.home.delete_secrets(names)
+
+    async def list_sealed(
+        self, where: SealedIn, mark: bytes, after: str, limit: int
+    ) -> tuple[list[SealedRow], str | None]:
+        """One shard after the other: a place says by its beginning in which one it lies."""
+        if where == "secret":
+            return await self.home.list_sealed(where, mark, after, limit)
+        number, _, behind = after.rpartition(" ")
+        shard = int(number or 0)
+        found, following = await self.shards[shard].list_sealed(where, mark, behind, limit)
+        if following is None and shard + 1 < len(self.shards):
+            return found, f"{shard + 1} "
+        return found, None if following is None else f"{shard} {following}"
+
+    async def replace_sealed(self, where: SealedIn, rows: Sequence[tuple[SealedRow, bytes]], key: str) -> int:
+        if where == "secret":
+            return await self.home.replace_sealed(where, rows, key)
+        parts = self._split(rows, lambda item: self.shard_of(bytes.fromhex(item[0].place)))
+        return sum([await shard.replace_sealed(where, own, key) for shard, own in parts])
 
     async def put_templates(self, records: Sequence[TemplateRecord]) -> list[bool]:
         return await self.home.put_templates(records)

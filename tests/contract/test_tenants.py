@@ -9,6 +9,7 @@ from contract.backends import Backend
 from contract.scene import FAILURE, START, Heard, Scene, make_schedule
 from contract.test_audit import chain
 from contract.test_keys import key
+from contract.test_secrets import secret
 from contract.test_templates import template
 from mainspring.core.job import Limit
 from mainspring.core.timer import SECOND
@@ -105,6 +106,7 @@ async def belongings(scene: Scene, tenant: str) -> list[bytes]:
     node = await scene.new_node(f"node {session.decode()}".encode())
     await store.insert_session(f"{tenant} worker".encode(), node, "worker", tenant=tenant)
     await store.insert_keys([key(f"{tenant} key", tenant=tenant), key(f"{tenant} second", tenant=tenant)])
+    await store.put_secrets([secret("s", tenant), secret("t", tenant)])
     await store.put_templates([template("t", tenant=tenant), template("t", 2, tenant=tenant)])
     await store.append_audit([(tenant, b"did %d in " % number + tenant.encode()) for number in range(3)])
     return [*ended, *live, *waiting, *chained, *fired]
@@ -163,7 +165,7 @@ async def test_the_name_of_an_erased_tenant_is_not_given_again(scene: Scene) -> 
     heard = Heard(scene.store)
     await scene.store.erase_tenant("acme", 10)
     told = {hint.topic for hint in heard.hints}
-    assert {"tenant", "key", "queue", "schedule"} <= told
+    assert {"tenant", "key", "secret", "queue", "schedule"} <= told
     gone = TenantRecord("acme", Quota(), START, START + SECOND)
     assert await scene.store.list_tenants() == [gone]
     assert not await put(scene, "acme", running=3)

@@ -4,7 +4,7 @@ Two transactions of one client may run in two sessions of the server, so whateve
 statements, LISTEN, advisory locks of a session, settings. The server connections are few and taken in turn, so that it breaks
 at once.
 
-The binary is the one on the path, else what `get-pgbouncer.sh` has put into `.tools`.
+The binary is the one on the path, else what `get-packages.sh` has put into `.tools`.
 """
 
 import os

@@ -9,6 +9,7 @@ from mainspring.api.objects import WORKER_OBJECTS
 from mainspring.api.operations import Operation
 from mainspring.api.queues import QUEUES
 from mainspring.api.schedules import SCHEDULES
+from mainspring.api.secrets import SECRETS
 from mainspring.api.submits import SUBMITS
 from mainspring.api.system import SYSTEM
 from mainspring.api.templates import TEMPLATES
@@ -28,6 +29,7 @@ ROOMS = (
     LOGS,
     SYSTEM,
     ACCESS,
+    SECRETS,
 )
 
 OPERATIONS: tuple[Operation, ...] = tuple(operation for room in ROOMS for operation in room.operations)

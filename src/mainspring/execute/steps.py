@@ -9,6 +9,8 @@ import inspect
 import time
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from mainspring.core.lifecycle import Reason
 from mainspring.core.timer import Micros
 from mainspring.errors import InvalidError
@@ -18,6 +20,7 @@ from mainspring.execute.masking import mask_for
 from mainspring.execute.registry import Kind
 from mainspring.execute.results import encode_result
 from mainspring.execute.signals import Cancel, Retry, Snooze
+from mainspring.execute.types import KilledError
 from mainspring.wire import Assignment, Failure, Outcome, OutcomeType, Usage
 
 Now = Callable[[], Micros]
@@ -56,7 +59,7 @@ def conclude_value(assignment: Assignment, value: object, usage: Usage | None = 
     except InvalidError as error:
         if inspect.iscoroutine(value):
             value.close()  # or Python would warn, far from here, that nobody awaited it
-        return refused(assignment, Reason.RESULT, error)
+        return replace(refused(assignment, Reason.RESULT, error), usage=usage)
 
 
 def conclude_error(assignment: Assignment, kind: Kind, error: BaseException, now: Now) -> Outcome:
@@ -70,7 +73,8 @@ def conclude_error(assignment: Assignment, kind: Kind, error: BaseException, now
             return Outcome(job, attempt, OutcomeType.CANCELLED, failure=why, reason=Reason.RAISED)
         case Retry():
             return failed(assignment, failure(Reason.ERROR, error, mask), retry_after_s=error.after_s)
-    return failed(assignment, failure(Reason.ERROR, error, mask), retry=kind.may_retry(error))
+    reason = Reason.KILLED if isinstance(error, KilledError) else Reason.ERROR
+    return failed(assignment, failure(reason, error, mask), retry=kind.may_retry(error))
 
 
 def refused(assignment: Assignment, reason: Reason, error: Exception) -> Outcome:

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from mainspring.core.secret import SEALED
 from mainspring.errors import SecretsError
 from mainspring.secrets.keys import KEY_BYTES, NO_KEYS, MasterKeys
 
-MARK: Final = b"sealed:"
 _VERSION: Final = b"1"
 _NONCE_BYTES: Final = 12
 _BROKEN = (
@@ -40,12 +40,12 @@ class Place(Struct, frozen=True):
 
 
 def is_sealed(data: bytes) -> bool:
-    return data.startswith(MARK)
+    return data.startswith(SEALED)
 
 
 def mark_of(key: str) -> bytes:
     """How everything begins that is sealed with this key."""
-    return MARK + _VERSION + b":" + key.encode() + b":"
+    return SEALED + _VERSION + b":" + key.encode() + b":"
 
 
 def key_of(sealed: bytes) -> str:
@@ -76,6 +76,11 @@ def required(keys: MasterKeys | None) -> MasterKeys:
     if keys is None:
         raise SecretsError(NO_KEYS)
     return keys
+
+
+def try_keys(keys: MasterKeys | None) -> None:
+    """`SecretsError` where nothing can be sealed here."""
+    seal(keys, Place("", "", "", ""), b"")
 
 
 def _wrapped(keys: MasterKeys, data_key: bytes) -> bytes:

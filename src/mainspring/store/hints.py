@@ -9,7 +9,8 @@ MAX_STREAMS = 100  # a longer list of streams is sent to other processes as "loo
 
 #: What to look at when hints may have been lost.
 EVERYTHING = [
-    Hint(topic) for topic in ("ready", "timer", "settled", "cancel", "schedule", "queue", "tenant", "key", "node")
+    Hint(topic)
+    for topic in ("ready", "timer", "settled", "cancel", "schedule", "queue", "tenant", "key", "secret", "node")
 ]
 
 

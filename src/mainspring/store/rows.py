@@ -13,7 +13,7 @@ from mainspring.core.lifecycle import MAX_LOSSES, Reason, State
 from mainspring.core.rank import band_of, rank_of
 from mainspring.core.timer import HOUR, Micros, seconds
 from mainspring.store.contract import UNCHANGED, Change, Settlement
-from mainspring.store.service import KeyRecord, Quota, TenantRecord
+from mainspring.store.service import KeyRecord, Quota, SecretRecord, TenantRecord
 
 CLAIM_LIFE: Micros = 24 * HOUR  # a job with a claim stays for so long, whatever retention says
 
@@ -61,13 +61,18 @@ def record_of(columns: Sequence[Any]) -> JobRecord:
 
 def tenant_of(columns: Sequence[Any]) -> TenantRecord:
     """The columns in the order of the record's fields, quota as JSON."""
-    name, quota, created_at, erased_at = columns
-    return TenantRecord(name, _decode_quota(quota), created_at, erased_at)
+    name, quota, created_at, erased_at, sealed = columns
+    return TenantRecord(name, _decode_quota(quota), created_at, erased_at, bool(sealed))
 
 
 def key_of(columns: Sequence[Any]) -> KeyRecord:
     """The columns in the order of the record's fields."""
     return KeyRecord(**dict(zip(KeyRecord.__struct_fields__, columns, strict=True)))
+
+
+def secret_of(columns: Sequence[Any]) -> SecretRecord:
+    """The columns in the order of the record's fields."""
+    return SecretRecord(**dict(zip(SecretRecord.__struct_fields__, columns, strict=True)))
 
 
 def rank_for(due_at: Micros, priority: int, options: Options) -> Micros:

@@ -1,10 +1,11 @@
-"""What a store promises to the service: tenants and their quotas, keys, templates, audit chains. All of it is global, none slotted.
+"""What a store promises to the service: tenants and their quotas, keys, secrets, templates, audit chains. All of it is global, none
+slotted.
 
 The rules of `store.contract` hold here too.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
@@ -23,12 +24,13 @@ class Quota(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TenantRecord(Struct, frozen=True):
-    """`erased_at`: it is gone, and its name is not given again."""
+    """`erased_at`: it is gone, and its name is not given again. `sealed`: arguments and results of its jobs are encrypted."""
 
     name: str
     quota: Quota
     created_at: Micros
     erased_at: Micros | None = None
+    sealed: bool = False
 
 
 class Tenants(Protocol):
@@ -36,13 +38,17 @@ class Tenants(Protocol):
         """Insert, or replace the quota; False where it has been erased. A quota on running jobs becomes the limit
         `tenant/NAME`, which assigning keeps. Sends the hint "tenant"."""
 
+    async def seal_tenant(self, name: str, sealed: bool) -> bool:
+        """Say whether jobs of this tenant are stored encrypted from now on, and insert it where there is none; False where it
+        has been erased. `put_tenants` leaves that alone. Sends the hint "tenant"."""
+
     async def list_tenants(self) -> list[TenantRecord]:
         """By name, the erased ones too."""
 
     async def erase_tenant(self, name: str, limit: int) -> int:
         """Mark it as erased and delete up to `limit` of its jobs in whatever state with all that belongs to them; how many. When
         the answer is less than `limit`, everything else of it has gone too: schedules, queues, limits, lanes, sessions,
-        templates, keys, and the content of its audit records, whose hashes stay."""
+        templates, keys, secrets, and the content of its audit records, whose hashes stay."""
 
     async def count_waiting(self) -> dict[int, int]:
         """Jobs in `timer` and `ready` by lane: costs a step per waiting job, so for quotas now and then, not for each submit."""
@@ -76,6 +82,52 @@ class Keys(Protocol):
 
     async def revoke_keys(self, ids: Sequence[str]) -> int:
         """How many were not revoked before. Sends the hint "key"."""
+
+
+class SecretRecord(Struct, frozen=True, kw_only=True):
+    """A tenant's secret. `sealed`: its value, which a store cannot read; `key`: the id of the key that it is sealed with."""
+
+    tenant: str
+    name: str
+    key: str
+    sealed: bytes
+    changed_at: Micros
+    changed_by: str
+
+
+SealedIn = Literal["secret", "arguments", "result"]
+
+
+class SealedRow(Struct, frozen=True):
+    """Something sealed. `place`: `tenant/name` of a secret, or a job's id in hexadecimal."""
+
+    place: str
+    sealed: bytes
+
+
+class Secrets(Protocol):
+    """What is sealed, by whoever has the keys: a store keeps bytes."""
+
+    async def put_secrets(self, secrets: Sequence[SecretRecord]) -> None:
+        """Insert or replace. Sends the hint "secret", as does `delete_secrets`."""
+
+    async def read_secrets(self, wanted: Sequence[tuple[str, str]]) -> list[SecretRecord | None]:
+        """By tenant and name, in the order asked."""
+
+    async def list_secrets(self, tenant: str | None = None) -> list[SecretRecord]:
+        """By tenant and name; None: of all tenants."""
+
+    async def delete_secrets(self, names: Sequence[tuple[str, str]]) -> int:
+        """How many there were."""
+
+    async def list_sealed(
+        self, where: SealedIn, mark: bytes, after: str, limit: int
+    ) -> tuple[list[SealedRow], str | None]:
+        """Look at up to `limit` rows behind a place (`""`: from the start) in the order of places: those that are sealed
+        (`core.secret.SEALED`) and do not begin with `mark`, and the place to go on behind; None where that was the end."""
+
+    async def replace_sealed(self, where: SealedIn, rows: Sequence[tuple[SealedRow, bytes]], key: str) -> int:
+        """Replace what is sealed in each row that still is as it was read; how many were. `key`: the id to note for secrets."""
 
 
 class TemplateRecord(Struct, frozen=True, kw_only=True):
@@ -130,5 +182,5 @@ class Audit(Protocol):
         """By number."""
 
 
-class ServiceStore(Tenants, Keys, Templates, Audit, Protocol):
+class ServiceStore(Tenants, Keys, Secrets, Templates, Audit, Protocol):
     """All of it."""

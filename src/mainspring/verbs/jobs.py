@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from msgspec import json
+from msgspec import json, structs
 
 from mainspring.access.audit import Actor
 from mainspring.core.draft import Draft
@@ -17,7 +17,8 @@ from mainspring.core.options_json import read_options
 from mainspring.core.partition import format_id, parse_id
 from mainspring.errors import ConflictError, InvalidError, MainspringError, NotFoundError
 from mainspring.execute.types.catalogue import checked
-from mainspring.store.contract import Inserted
+from mainspring.secrets.envelope import is_sealed
+from mainspring.store.contract import Change, Ended, Inserted
 from mainspring.submit import without_conflicts
 from mainspring.verbs import documents as d
 from mainspring.verbs.bulk import Bulk
@@ -36,6 +37,7 @@ MAX_WAITED = 1000
 MAX_CLONES = 1000
 MAX_WAIT_S = 3600.0
 MAX_ATTEMPT = 2**31 - 1
+_UNSHOWN = {"arguments": "sealed"}  # in the audit of what nobody may read in the store
 
 
 class LocalJobs:
@@ -78,15 +80,15 @@ class LocalJobs:
         return d.JobsPage(jobs=[summary_of(r) for r in records if r is not None and self._is_ours(r)], next=None)
 
     async def read(self, job: str) -> d.JobDocument:
-        record = await self._record(parse_id(job))
+        record = self._opened(await self._record(parse_id(job)))
         (ended,) = await self._store.read_ended([record.id])
         failures = await self._store.read_failures(record.id)
         (progress,) = await self._store.read_progress([record.id]) if record.state in LIVE else [None]
-        return document_of(record, ended, failures, progress)
+        return document_of(record, ended and self._opened_end(record.id, ended), failures, progress)
 
     async def wait(self, job: str) -> d.EndDocument:
         key = parse_id(job)
-        return end_of(key, await self._engine.waiter.wait(key, self._tenant))
+        return end_of(key, self._opened_end(key, await self._engine.waiter.wait(key, self._tenant)))
 
     async def wait_any(self, request: d.WaitRequest) -> d.WaitAnswer:
         if not 1 <= len(request.ids) <= MAX_WAITED:
@@ -100,7 +102,8 @@ class LocalJobs:
         except TimeoutError:
             return d.WaitAnswer(ended=[])
         return d.WaitAnswer(
-            ended=[end_of(key, end) for key, end in ended.items()], unknown=[format_id(key) for key in unknown]
+            ended=[end_of(key, self._opened_end(key, end)) for key, end in ended.items()],
+            unknown=[format_id(key) for key in unknown],
         )
 
     async def explain(self, job: str) -> d.Explanation:
@@ -127,7 +130,7 @@ class LocalJobs:
     async def clone(self, job: str, variations: Sequence[d.Variation]) -> Sequence[d.Submitted]:
         if not 1 <= len(variations) <= MAX_CLONES:
             raise InvalidError("variations", f"has {len(variations)} entries; 1 to {MAX_CLONES} are allowed")
-        record = await self._record(parse_id(job))
+        record = self._opened(await self._record(parse_id(job)))
         drafts = [_clone(record, variation) for variation in variations]
         made = without_conflicts(drafts, await self._engine.submitter.insert(drafts))
         answers = [d.Submitted(id=format_id(one.id), existed=one.existed) for one in made]
@@ -170,14 +173,17 @@ class LocalJobs:
 
     async def _change(self, action: str, job: str, wanted: d.JobChange, *, replay: bool) -> d.JobDocument:
         record = await self._record(parse_id(job))
-        change = change_of(record, wanted, self._store.clock.now(), replay=replay)
+        change = await self._sealed(record, change_of(record, wanted, self._store.clock.now(), replay=replay))
         (answer,) = await self._store.change_jobs([change])
         if answer is None:
             raise _no_job(record.id)
         if answer != State.PENDING:
             raise ConflictError(_refusal(record.id, answer, replay=replay))
         said = said_in(wanted)
-        await self._note(action, record, shown_before(record, said), {"state": answer} | said)
+        before, after = shown_before(record, said), {"state": answer} | said
+        if "arguments" in said and (is_sealed(record.arguments) or is_sealed(change.arguments or b"")):
+            before, after = before | _UNSHOWN, after | _UNSHOWN
+        await self._note(action, record, before, after)
         return await self.read(job)
 
     async def _record(self, job: bytes) -> JobRecord:
@@ -185,6 +191,27 @@ class LocalJobs:
         if record is None or not self._is_ours(record):
             raise _no_job(job)
         return record
+
+    async def _sealed(self, record: JobRecord, change: Change) -> Change:
+        """As it is stored."""
+        if change.arguments is None:
+            return change
+        await self._engine.sealing.look()
+        arguments = self._engine.sealing.seal(record.tenant, record.id, "arguments", change.arguments)
+        return structs.replace(change, arguments=arguments)
+
+    def _opened(self, record: JobRecord) -> JobRecord:
+        """With its arguments as they were given."""
+        if not is_sealed(record.arguments):
+            return record
+        arguments = self._engine.sealing.open(record.tenant, record.id, "arguments", record.arguments)
+        return structs.replace(record, arguments=arguments)
+
+    def _opened_end(self, job: bytes, ended: Ended) -> Ended:
+        """With its result as it was returned."""
+        if ended.result is None or not is_sealed(ended.result):
+            return ended
+        return structs.replace(ended, result=self._engine.sealing.open(ended.tenant, job, "result", ended.result))
 
     def _is_ours(self, record: JobRecord) -> bool:
         return self._tenant in (None, record.tenant)

@@ -11,6 +11,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from mainspring.errors import MainspringError
+
 
 class JobType(Struct, frozen=True):
     """What a type's module has as `TYPE`; `catalogue` knows the modules.
@@ -25,3 +27,11 @@ class JobType(Struct, frozen=True):
     missing: Callable[[], str | None]
     check: Callable[..., None] | None = None
     give_up_on: tuple[type[BaseException], ...] = ()
+
+
+class ProgramError(MainspringError):
+    """A program that ran for a job did not do its work; the message has its exit code and its last words."""
+
+
+class KilledError(ProgramError):
+    """It was killed: by a signal of its own making, for its memory, at a limit. The job's reason is `killed`."""

@@ -138,6 +138,33 @@ select kind, state, $2 + (finished_at - $2) / $4 * $4 as from_at,
   coalesce(sum(greatest(wait, 0)), 0)::int8, coalesce(sum(greatest(run, 0)), 0)::int8
 from ended group by kind, state, from_at, bin order by from_at, kind collate "C", state, bin
 
+-- name: usage_cuts
+-- Where a step that takes $4 jobs of each end stops.
+select f.finished_at from unnest(array['completed', 'failed', 'cancelled']) s (name) cross join lateral (
+  select finished_at from mainspring.finished f
+  where f.tenant = $1 and f.state = s.name and f.finished_at >= $2 and f.finished_at < $3 order by f.finished_at, f.job limit 1 offset $4) f
+
+-- name: tally_usage
+-- The last attempts of jobs that ended in that time, and those before that failed.
+with ended as materialized (
+  select j.id, j.kind, j.attempt, j.usage, s.client
+  from unnest(array['completed', 'failed', 'cancelled']) e (name)
+  cross join lateral (
+    select job from mainspring.finished f
+    where f.tenant = $1 and f.state = e.name and f.finished_at >= $2 and f.finished_at < $3 offset 0) f
+  cross join lateral (select id, kind, attempt, usage from mainspring.job j where j.id = f.job offset 0) j
+  cross join lateral (
+    select convert_from(s.options, 'UTF8')::jsonb ->> 'client' as client from mainspring.spec s where s.job = f.job offset 0) s),
+used as (
+  select client, kind, 1 as jobs, attempt as attempts, convert_from(usage, 'UTF8')::jsonb as usage from ended
+  union all
+  select e.client, e.kind, 0, 0, convert_from(x.usage, 'UTF8')::jsonb from ended e cross join lateral (
+    select usage from mainspring.failure x where x.job = e.id and x.attempt <> e.attempt and x.usage is not null offset 0) x)
+select client, kind, sum(jobs)::int8, sum(attempts)::int8, coalesce(sum((usage ->> 'cpu_s')::float8), 0),
+  max((usage ->> 'peak_mb')::float8), sum((usage ->> 'read_bytes')::int8)::int8, sum((usage ->> 'written_bytes')::int8)::int8,
+  sum((usage ->> 'received_bytes')::int8)::int8, sum((usage ->> 'sent_bytes')::int8)::int8
+from used group by client, kind
+
 -- name: lock_rows
 -- What a change of jobs is decided by, and nobody else's change until ours is made.
 select id, state, attempt, failures, losses, cancelling, priority, band, lane, rank, due_at, tenant, created_at, finished_at, usage
@@ -563,6 +590,12 @@ insert into mainspring.kind (name, defaults) select * from unnest($1::text[], $2
 insert into mainspring.kind (name, defaults) select * from unnest($1::text[], $2::bytea[])
 on conflict (name) do update set defaults = excluded.defaults
 
+-- name: put_setting
+insert into mainspring.setting (name, value) values ($1, $2) on conflict (name) do nothing
+
+-- name: read_setting
+select value from mainspring.setting where name = $1
+
 -- name: list_kinds
 select name, defaults from mainspring.kind order by name
 
@@ -639,7 +672,11 @@ insert into mainspring.tenant (name, quota, created_at) values ($1, $2, $3)
 on conflict (name) do update set quota = excluded.quota where tenant.erased_at is null returning 1
 
 -- name: list_tenants
-select name, quota, created_at, erased_at from mainspring.tenant order by name collate "C"
+select name, quota, created_at, erased_at, sealed from mainspring.tenant order by name collate "C"
+
+-- name: seal_tenant
+insert into mainspring.tenant (name, quota, created_at, sealed) values ($1, '{}', $2, $3)
+on conflict (name) do update set sealed = excluded.sealed where tenant.erased_at is null returning 1
 
 -- name: mark_erased
 insert into mainspring.tenant (name, quota, created_at, erased_at) values ($1, '{}', $2, $2)
@@ -686,7 +723,8 @@ n as (delete from mainspring.session s where tenant = $1 and (select 1 from main
 t as (delete from mainspring.template where tenant = $1),
 v as (delete from mainspring.template_version where tenant = $1),
 w as (update mainspring.template set shared_with = array_remove(shared_with, $1) where tenant <> $1 and $1 = any(shared_with)),
-k as (delete from mainspring.access_key where tenant = $1)
+k as (delete from mainspring.access_key where tenant = $1),
+h as (delete from mainspring.secret where tenant = $1)
 update mainspring.audit set content = null where tenant = $1 and content is not null
 
 -- name: count_waiting
@@ -711,6 +749,52 @@ where $1::text is null or tenant = $1 order by created_at, id collate "C"
 
 -- name: revoke_keys
 update mainspring.access_key set revoked_at = $2 where id = any($1::text[]) and revoked_at is null returning 1
+
+-- name: put_secrets
+insert into mainspring.secret (tenant, name, key, sealed, changed_at, changed_by)
+select * from unnest($1::text[], $2::text[], $3::text[], $4::bytea[], $5::int8[], $6::text[])
+on conflict (tenant, name) do update
+set key = excluded.key, sealed = excluded.sealed, changed_at = excluded.changed_at, changed_by = excluded.changed_by
+
+-- name: read_secrets
+select s.tenant, s.name, s.key, s.sealed, s.changed_at, s.changed_by from unnest($1::text[], $2::text[]) u (tenant, name)
+cross join lateral (select * from mainspring.secret s where s.tenant = u.tenant and s.name = u.name offset 0) s
+
+-- name: list_secrets
+select tenant, name, key, sealed, changed_at, changed_by from mainspring.secret
+where $1::text is null or tenant = $1 order by tenant collate "C", name collate "C"
+
+-- name: delete_secrets
+delete from mainspring.secret s using unnest($1::text[], $2::text[]) u (tenant, name)
+where s.tenant = u.tenant and s.name = u.name returning 1
+
+-- name: sealed_secret
+-- The rows behind a place, with what is sealed in them where that does not begin with $3.
+select tenant || '/' || name, case when substring(sealed from 1 for length($3::bytea)) <> $3 then sealed end from mainspring.secret
+where (tenant collate "C", name collate "C") > (split_part($1::text, '/', 1), substr($1, strpos($1, '/') + 1))
+order by tenant collate "C", name collate "C" limit $2
+
+-- name: sealed_arguments
+select job, case when substring(arguments from 1 for length($4::bytea)) = $4 and substring(arguments from 1 for length($3::bytea)) <> $3
+  then arguments end
+from mainspring.spec where job > $1 order by job limit $2
+
+-- name: sealed_result
+select job, case when substring(data from 1 for length($4::bytea)) = $4 and substring(data from 1 for length($3::bytea)) <> $3
+  then data end
+from mainspring.result where job > $1 order by job limit $2
+
+-- name: replace_secret
+update mainspring.secret s set sealed = u.fresh, key = $4 from unnest($1::text[], $2::bytea[], $3::bytea[]) u (place, old, fresh)
+where s.tenant = split_part(u.place, '/', 1) and s.name = substr(u.place, strpos(u.place, '/') + 1) and s.sealed = u.old returning 1
+
+-- name: replace_arguments
+update mainspring.spec s set arguments = u.fresh from unnest($1::uuid[], $2::bytea[], $3::bytea[]) u (job, old, fresh)
+where s.job = u.job and s.arguments = u.old returning 1
+
+-- name: replace_result
+update mainspring.result r set data = u.fresh from unnest($1::uuid[], $2::bytea[], $3::bytea[]) u (job, old, fresh)
+where r.job = u.job and r.data = u.old returning 1
 
 -- name: lock_templates
 select 1 from unnest($1::text[], $2::text[]) u (tenant, name) cross join lateral (

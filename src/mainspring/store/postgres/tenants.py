@@ -27,6 +27,11 @@ async def _put(tx: Tx, tenant: TenantRecord) -> bool:
     return True
 
 
+async def seal_tenant(tx: Tx, name: str, sealed: bool) -> bool:
+    tx.topics.add("tenant")
+    return bool(await tx.fetch("seal_tenant", name, tx.now, sealed))
+
+
 async def list_tenants(tx: Tx) -> list[TenantRecord]:
     return [tenant_of(row) for row in await tx.fetch("list_tenants")]
 
@@ -42,7 +47,7 @@ async def erase_tenant(tx: Tx, name: str, limit: int) -> int:
     if len(jobs) < limit:
         await tx.fetch("end_sessions_of", name, tx.now)
         await tx.fetch("erase_definitions", name)
-        tx.topics |= {"schedule", "queue", "key"}
+        tx.topics |= {"schedule", "queue", "key", "secret"}
     tx.topics.add("tenant")
     return len(jobs)
 

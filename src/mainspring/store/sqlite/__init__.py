@@ -44,9 +44,18 @@ from mainspring.store.contract import (
     Spec,
     Stream,
     Tally,
+    UsageTally,
 )
 from mainspring.store.owner import Owner
-from mainspring.store.service import AuditEntry, KeyRecord, TemplateRecord, TenantRecord
+from mainspring.store.service import (
+    AuditEntry,
+    KeyRecord,
+    SealedIn,
+    SealedRow,
+    SecretRecord,
+    TemplateRecord,
+    TenantRecord,
+)
 from mainspring.store.sqlite import (
     attempts,
     audit,
@@ -57,6 +66,7 @@ from mainspring.store.sqlite import (
     jobs,
     keys,
     schedules,
+    secrets,
     sessions,
     templates,
     tenants,
@@ -178,6 +188,11 @@ class SqliteStore:
     async def tally_ended(self, tenant: str, since: Micros, until: Micros, step: Micros) -> list[Tally]:
         return await self._list(history.tally_ended, tenant, since, until, step)
 
+    async def tally_usage(
+        self, tenant: str, since: Micros, until: Micros, limit: int
+    ) -> tuple[list[UsageTally], Micros]:
+        return await self._list(history.tally_usage, tenant, since, until, limit)
+
     async def read_progress(self, ids: Sequence[bytes]) -> list[Progress | None]:
         return self._read(attempts.read_progress, ids)
 
@@ -285,6 +300,11 @@ class SqliteStore:
 
     # catalog
 
+    async def agree(self, name: str, value: str | None) -> str | None:
+        if value is not None:
+            await self._write(catalog.put_setting, name, value)
+        return self._read(catalog.read_setting, name)
+
     async def read_lanes(self, numbers: Sequence[int]) -> dict[int, Lane]:
         return self._read(catalog.read_lanes, numbers)
 
@@ -340,6 +360,9 @@ class SqliteStore:
     async def put_tenants(self, puts: Sequence[TenantRecord]) -> list[bool]:
         return await self._write(tenants.put_tenants, puts)
 
+    async def seal_tenant(self, name: str, sealed: bool) -> bool:
+        return await self._write(tenants.seal_tenant, name, sealed)
+
     async def list_tenants(self) -> list[TenantRecord]:
         return self._read(tenants.list_tenants)
 
@@ -362,6 +385,28 @@ class SqliteStore:
 
     async def revoke_keys(self, ids: Sequence[str]) -> int:
         return await self._write(keys.revoke_keys, ids)
+
+    # secrets
+
+    async def put_secrets(self, puts: Sequence[SecretRecord]) -> None:
+        await self._write(secrets.put_secrets, puts)
+
+    async def read_secrets(self, wanted: Sequence[tuple[str, str]]) -> list[SecretRecord | None]:
+        return self._read(secrets.read_secrets, wanted)
+
+    async def list_secrets(self, tenant: str | None = None) -> list[SecretRecord]:
+        return self._read(secrets.list_secrets, tenant)
+
+    async def delete_secrets(self, names: Sequence[tuple[str, str]]) -> int:
+        return await self._write(secrets.delete_secrets, names)
+
+    async def list_sealed(
+        self, where: SealedIn, mark: bytes, after: str, limit: int
+    ) -> tuple[list[SealedRow], str | None]:
+        return await self._list(secrets.list_sealed, where, mark, after, limit)
+
+    async def replace_sealed(self, where: SealedIn, rows: Sequence[tuple[SealedRow, bytes]], key: str) -> int:
+        return await self._write(secrets.replace_sealed, where, rows, key)
 
     # templates
 

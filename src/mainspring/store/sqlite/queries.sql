@@ -109,6 +109,25 @@ from finished f join job j on j.id = f.job
 where f.tenant = ?1 and f.state = ?2 and f.finished_at >= ?3 and f.finished_at < ?4
 group by 1, 2, 3, 4
 
+-- name: usage_cut
+-- Where a step that takes ?5 jobs of one end stops; no row where there are fewer.
+select finished_at from finished where tenant = ?1 and state = ?2 and finished_at >= ?3 and finished_at < ?4
+order by finished_at, job limit 1 offset ?5
+
+-- name: tally_usage
+-- One state's jobs: their last attempts, and those before that failed.
+with ended as materialized (
+  select j.id, j.kind, j.attempt, j.usage, s.options ->> '$.client' as client
+  from finished f join job j on j.id = f.job join spec s on s.job = f.job
+  where f.tenant = ?1 and f.state = ?2 and f.finished_at >= ?3 and f.finished_at < ?4),
+used as (
+  select client, kind, 1 as jobs, attempt as attempts, usage from ended
+  union all
+  select e.client, e.kind, 0, 0, x.usage from ended e join failure x on x.job = e.id and x.attempt <> e.attempt where x.usage is not null)
+select client, kind, sum(jobs), sum(attempts), total(usage ->> '$.cpu_s'), max(usage ->> '$.peak_mb'), sum(usage ->> '$.read_bytes'),
+  sum(usage ->> '$.written_bytes'), sum(usage ->> '$.received_bytes'), sum(usage ->> '$.sent_bytes')
+from used group by client, kind
+
 -- name: read_progress
 -- Of attempts that are live: code of schema 2 leaves what was said before.
 select p.job, p.attempt, p.percent, p.message, p.at from progress p
@@ -237,6 +256,10 @@ from carray(?1) c cross join spec s on s.job = c.value
 select s.job, s.arguments, s.options, j.failures from spec s join job j on j.id = s.job where s.job in (select value from carray(?1))
 
 -- name: complete_jobs
+update job set state = 'completed', finished_at = ?2, usage = null
+where id in (select value from carray(?1)) and attempt = ?3 and state in ('assigned', 'running')
+
+-- name: complete_used_jobs
 -- Each value of the array is an id followed by what its attempt used.
 update job set state = 'completed', finished_at = ?2, usage = nullif(substr(value, 17), x'')
 from carray(?1) where id = substr(value, 1, 16) and attempt = ?3 and state in ('assigned', 'running')
@@ -385,6 +408,12 @@ left join limit_rule l on l.name = 'queue/' || q.tenant || '/' || q.name order b
 -- name: put_kind
 insert or replace into kind (name, defaults) values (?, ?)
 
+-- name: put_setting
+insert or ignore into setting (name, value) values (?, ?)
+
+-- name: read_setting
+select value from setting where name = ?
+
 -- name: add_kind
 insert or ignore into kind (name, defaults) values (?, ?)
 
@@ -516,7 +545,11 @@ insert into tenant (name, quota, created_at) values (?1, ?2, ?3)
 on conflict (name) do update set quota = excluded.quota where erased_at is null
 
 -- name: list_tenants
-select name, quota, created_at, erased_at from tenant order by name
+select name, quota, created_at, erased_at, sealed from tenant order by name
+
+-- name: seal_tenant
+insert into tenant (name, quota, created_at, sealed) values (?1, ?2, ?3, ?4)
+on conflict (name) do update set sealed = excluded.sealed where erased_at is null
 
 -- name: count_waiting
 select lane, count(*) from (select lane from timer union all select lane from ready) group by lane
@@ -585,6 +618,9 @@ where exists (select 1 from json_each(shared_with) where value = ?1)
 -- name: erase_keys
 delete from access_key where tenant = ?1
 
+-- name: erase_secrets
+delete from secret where tenant = ?1
+
 -- name: erase_audit
 update audit set content = null where tenant = ?1 and content is not null
 
@@ -604,6 +640,43 @@ select id, digest, name, role, tenant, created_at, created_by, requests_per_s, e
 -- name: list_keys
 select id, digest, name, role, tenant, created_at, created_by, requests_per_s, expires_at, revoked_at from access_key
 where ?1 is null or tenant = ?1 order by created_at, id
+
+-- name: put_secret
+insert into secret (tenant, name, key, sealed, changed_at, changed_by) values (?, ?, ?, ?, ?, ?)
+on conflict (tenant, name) do update
+set key = excluded.key, sealed = excluded.sealed, changed_at = excluded.changed_at, changed_by = excluded.changed_by
+
+-- name: read_secret
+select tenant, name, key, sealed, changed_at, changed_by from secret where tenant = ? and name = ?
+
+-- name: list_secrets
+select tenant, name, key, sealed, changed_at, changed_by from secret where ?1 is null or tenant = ?1 order by tenant, name
+
+-- name: delete_secret
+delete from secret where tenant = ? and name = ?
+
+-- name: sealed_secret
+-- The rows behind a place, with what is sealed in them where that does not begin with ?3.
+select tenant || '/' || name, case when substr(sealed, 1, length(?3)) <> ?3 then sealed end from secret
+where (tenant, name) > (substr(?1, 1, instr(?1, '/') - 1), substr(?1, instr(?1, '/') + 1)) order by tenant, name limit ?2
+
+-- name: sealed_arguments
+select lower(hex(job)), case when substr(arguments, 1, length(?4)) = ?4 and substr(arguments, 1, length(?3)) <> ?3 then arguments end
+from spec where job > unhex(?1) order by job limit ?2
+
+-- name: sealed_result
+select lower(hex(job)), case when substr(data, 1, length(?4)) = ?4 and substr(data, 1, length(?3)) <> ?3 then data end
+from result where job > unhex(?1) order by job limit ?2
+
+-- name: replace_secret
+update secret set sealed = ?3, key = ?4
+where tenant = substr(?1, 1, instr(?1, '/') - 1) and name = substr(?1, instr(?1, '/') + 1) and sealed = ?2
+
+-- name: replace_arguments
+update spec set arguments = ?3 where job = unhex(?1) and arguments = ?2
+
+-- name: replace_result
+update result set data = ?3 where job = unhex(?1) and data = ?2
 
 -- name: last_template_version
 select max(version) from template_version where tenant = ? and name = ?

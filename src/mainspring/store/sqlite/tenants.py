@@ -17,6 +17,7 @@ _RELEASED = ("release_jobs", "release_cancels", "release_progress", "release_act
 _ERASED = (
     *("erase_schedules", "erase_missed", "erase_queues", "erase_limits", "erase_limit_states", "erase_lanes"),
     *("erase_sessions", "erase_templates", "erase_template_versions", "erase_shares", "erase_keys", "erase_audit"),
+    "erase_secrets",
 )
 
 
@@ -32,6 +33,12 @@ def _put(tx: Tx, tenant: TenantRecord) -> bool:
         return False
     put_limit(tx, f"tenant/{tenant.name}", limit)
     return True
+
+
+def seal_tenant(tx: Tx, name: str, sealed: bool) -> bool:
+    tx.topics.add("tenant")
+    tx.execute(Q["seal_tenant"], (name, json.encode(Quota()), tx.now, sealed))
+    return tx.connection.changes() == 1
 
 
 def list_tenants(connection: Reader) -> list[TenantRecord]:
@@ -70,4 +77,4 @@ def _erase_rest(tx: Tx, name: str) -> None:
     for query in _ERASED:
         wanted = (name, f"{name}/", f"{name}0")
         tx.execute(Q[query], wanted[: 3 if "?3" in Q[query] else 1])
-    tx.topics |= {"tenant", "key", "queue", "schedule"}
+    tx.topics |= {"tenant", "key", "secret", "queue", "schedule"}

@@ -1,0 +1,15 @@
+"""Processes that may do nothing but their work: bubblewrap, seccomp, cgroups, limits.
+
+Used by the types that start programs; sees neither jobs nor contexts. From the outside in:
+
+    ability     can this machine do it, and what is allowed here; tried out once
+    run         one program from its start to its end, with its limits watched
+    launch      starts it: sandboxed (`bubblewrap`, `seccomp`, `warm`) or bare (`keeper`)
+    process     what has been started: its streams, its end, how to end it
+    folder      its private folders: files in, files out, how much they hold
+    cgroups, users, limits   what it may use, and as whom it runs
+
+Guarantees: when `run` returns or raises, nothing that the program started is left, and neither if the worker is killed. What a
+sandboxed program can reach is in `bubblewrap`, what it may ask of the kernel in `seccomp`; docs/concepts/sandbox.md says what
+follows from that, and what does not.
+"""

@@ -1,0 +1,172 @@
+"""The private folders of one program: `work`, where it starts, and `tmp`. Files in, files out, how much they hold.
+
+The program owns them and may have put anything there: links to elsewhere, pipes, folders that nobody may read, a tree deeper than
+a path is long. So nothing is opened through a link, only plain files are, and what cannot be looked at counts as too much.
+Everything here may wait for a disk: call it in a thread.
+"""
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from mainspring.errors import InvalidError
+
+_SMALLEST = 4096  # what an empty file or a folder costs
+_MB = 1024 * 1024
+_PREFIX = "mainspring-job-"
+_ACCOUNTS = {
+    "passwd": "root:x:0:0::/:/bin/sh\njob:x:1000:1000::/work:/bin/sh\n",
+    "group": "root:x:0:\njob:x:1000:\n",
+    "hosts": "127.0.0.1 localhost\n::1 localhost\n",
+}
+
+
+class Folder:
+    """Below `root`, which is the worker's and must be there, empty."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.work = root / "work"
+        self.tmp = root / "tmp"
+        self.etc = root / "etc"  # the few files of a system that are different in a sandbox
+
+    def make(self, uid: int | None) -> None:
+        self.etc.mkdir()
+        for name, text in _ACCOUNTS.items():
+            self.etc.joinpath(name).write_text(text)
+        for folder in (self.work, self.tmp):
+            folder.mkdir()
+            _give(folder, uid)
+        self.root.chmod(0o711 if uid is not None else 0o700)
+
+    def put(self, files: Mapping[str, bytes], uid: int | None) -> None:
+        """Only before the program runs: nobody else is here yet."""
+        for name, data in files.items():
+            *parts, last = checked_name("files", name).split("/")
+            place = self.work
+            for part in parts:
+                place = place / part
+                if not place.is_dir():
+                    place.mkdir()
+                    _give(place, uid)
+            place.joinpath(last).write_bytes(data)
+            _give(place / last, uid)
+
+    def find(self, patterns: Sequence[str]) -> list[str]:
+        """The files of `work` that the patterns name, in order. A pattern that names none is an error: somebody waits for it."""
+        files = sorted(self._files())
+        found: dict[str, None] = {}
+        for pattern in patterns:
+            form = re.compile(_expression(pattern))
+            matching = [name for name in files if form.fullmatch(name)]
+            if not matching:
+                raise InvalidError("outputs", f"the program has left no file {pattern!r}")
+            found |= dict.fromkeys(matching)
+        return list(found)
+
+    def open(self, name: str) -> int | None:
+        """A descriptor of a plain file in `work`, reached through no link; None where there is none."""
+        *parts, last = name.split("/")
+        try:
+            fd = os.open(self.work, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
+            for part in parts:
+                fd = _deeper(fd, part, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
+            fd = _deeper(fd, last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY)
+        except OSError:
+            return None
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            return None
+        return fd
+
+    def exceeds(self, megabytes: int) -> bool:
+        """Do the folders hold more than this? Looked at no further than needed to know."""
+        left = megabytes * _MB
+        try:
+            for entry in _walk(self.work, self.tmp):
+                left -= max(_SMALLEST, entry.stat(follow_symlinks=False).st_blocks * 512)
+                if left < 0:
+                    return True
+        except FileNotFoundError:  # gone while we looked: next time
+            return False
+        except OSError:
+            return True
+        return False
+
+    def clear(self) -> None:
+        """Remove everything below `root`, whatever was done to it; the program has ended."""
+        for folder in (self.work, self.tmp, self.etc):
+            try:
+                shutil.rmtree(folder)
+            except FileNotFoundError:
+                continue
+            except (OSError, RecursionError):
+                subprocess.run(["chmod", "-R", "u+rwx", "--", folder], check=False, capture_output=True)
+                subprocess.run(["rm", "-rf", "--", folder], check=False, capture_output=True)
+
+    def remove(self) -> None:
+        self.clear()
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def _files(self) -> Iterator[str]:
+        for entry in _walk(self.work):
+            if entry.is_file(follow_symlinks=False):
+                yield os.path.relpath(entry.path, self.work)
+
+
+def new_folder(uid: int | None) -> Folder:
+    folder = Folder(Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")))
+    folder.make(uid)
+    return folder
+
+
+def sweep_folders() -> None:
+    """Remove those of workers that are gone."""
+    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
+        owner = left.name.removeprefix(_PREFIX).partition("-")[0]
+        if owner.isdigit() and not Path("/proc", owner).exists():
+            Folder(left).remove()
+
+
+def checked_name(field: str, name: str) -> str:
+    """Of a file below the working folder."""
+    parts = name.split("/")
+    if "\0" in name or any(part in ("", ".", "..") for part in parts):
+        raise InvalidError(
+            field, f"{name!r} is no name of a file in the working folder: leave out '/' at the ends and '..'"
+        )
+    return name
+
+
+def _give(path: Path, uid: int | None) -> None:
+    if uid is not None:
+        os.chown(path, uid, uid)
+
+
+def _deeper(fd: int, part: str, flags: int) -> int:
+    try:
+        return os.open(part, flags | os.O_CLOEXEC, dir_fd=fd)
+    finally:
+        os.close(fd)
+
+
+def _walk(*folders: Path) -> "Iterator[os.DirEntry[str]]":
+    """Everything below them, through no link."""
+    waiting = [str(folder) for folder in folders]
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                yield entry
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+
+
+def _expression(pattern: str) -> str:
+    """`*` and `?` stay within a folder, `**/` is any number of folders."""
+    words = {"**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
+    return "".join(words.get(part, re.escape(part)) for part in re.split(r"(\*\*/|\*|\?)", pattern))

@@ -1,0 +1,121 @@
+"""The parent of a bare program: sees to its limits, and that nothing it started stays behind.
+
+A program of its own, run by a fresh interpreter that imports nothing of Mainspring, with two descriptors as arguments: its order as
+JSON, and what will be the program's standard input. Its own standard input is a pipe from the worker: a byte says to begin, and
+its end (also by the worker's death) says to end everything. Orphans of the program become its children, so it finds
+them, whatever group or session they went to. It exits as the program did: with its code, or with 128 plus the number of its
+signal.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import warnings  # noqa: F401  execvpe imports it, and then this may be a user who cannot read it
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 36, 38
+
+
+def main() -> None:
+    given, stdin = map(int, sys.argv[1:])
+    with open(given, "rb") as file:
+        order = json.loads(file.read())
+    if not os.read(0, 1):
+        os._exit(137)  # the worker is gone already
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake)
+    program = os.fork()
+    if program == 0:
+        _become(order, stdin, prctl)
+    signal.signal(signal.SIGTERM, lambda *_: _signal_group(program))
+    os.close(stdin)
+    status = _wait(program, woken)
+    _end_all()
+    os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))
+
+
+def _become(order: dict, stdin: int, prctl: object) -> None:  # type: ignore[type-arg]
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        os.dup2(stdin, 0)
+        os.close(stdin)
+        os.setsid()
+        os.chdir(order["folder"])
+        for name, limit in order["limits"].items():
+            resource.setrlimit(getattr(resource, name), (limit, limit))
+        if order["uid"] is not None:
+            os.setgroups([])
+            os.setresgid(order["uid"], order["uid"], order["uid"])
+            os.setresuid(order["uid"], order["uid"], order["uid"])
+        if not order["trusted"]:
+            prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)  # type: ignore[operator]
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # type: ignore[operator]
+        command = order["command"]
+        os.execvpe(command[0], command, order["env"])
+    except Exception as error:
+        sys.stderr.write(f"{order['command'][0]}: {getattr(error, 'strerror', None) or error}\n")
+        sys.stderr.flush()
+    finally:
+        os._exit(127)
+
+
+def _wait(program: int, woken: int) -> int:
+    """Until the program ends by itself, or the worker closes its end."""
+    poll = select.poll()
+    poll.register(0, select.POLLIN)
+    poll.register(woken, select.POLLIN)
+    while True:
+        for fd, _ in poll.poll():
+            if fd == 0:
+                os.kill(program, signal.SIGKILL)
+                return os.waitpid(program, 0)[1]
+            os.read(woken, 4096)
+        while (found := os.waitpid(-1, os.WNOHANG)) != (0, 0):
+            if found[0] == program:
+                return found[1]
+
+
+def _end_all() -> None:
+    """Children of those that are killed become ours: until there is none."""
+    while True:
+        for child in _children():
+            os.kill(child, signal.SIGKILL)
+        try:
+            os.waitpid(-1, 0)
+            while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                pass
+        except ChildProcessError:
+            return
+
+
+def _children() -> list[int]:
+    own = str(os.getpid())
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat") as file:
+                    parent = file.read().rpartition(")")[2].split()[1]
+            except OSError:
+                continue
+            if parent == own:
+                found.append(int(name))
+    return found
+
+
+def _signal_group(program: int) -> None:
+    with contextlib.suppress(OSError):
+        os.killpg(program, signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    main()

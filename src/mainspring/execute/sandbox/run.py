@@ -1,0 +1,164 @@
+"""One program from its start to its end: `started`, a context whose end is the program's end too.
+
+    async with started(order) as running:
+        ended = await running.finish(write)
+        ...                                  # its folder is still there
+    # and now nothing of it is
+
+`write(stream, data)` gets what the program writes (1: standard output, 2: standard error); while that waits, so does a program that
+writes more. Cancelled, the program is asked to end (SIGTERM) and has a moment for it.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TypeVar
+
+from msgspec import Struct
+
+from mainspring.execute.sandbox.folder import Folder, new_folder
+from mainspring.execute.sandbox.launch import Order, launch, launcher
+from mainspring.execute.sandbox.process import Process, signal_of
+from mainspring.execute.sandbox.warm import warmed
+from mainspring.execute.sandbox.watching import EVERY_S, exceeded
+
+T = TypeVar("T")
+Write = Callable[[int, bytes], Awaitable[None]]
+
+_CHUNK = 65_536
+_KEPT = 16_384  # of each stream, for results and messages
+_GRACE_S = 2.0
+
+
+class Ended(Struct, frozen=True):
+    """`killed`: what ended it, if it did not end by itself."""
+
+    exit_code: int
+    killed: str | None
+    stdout: bytes  # the last of it
+    stderr: bytes
+
+
+class Running:
+    """A program that has been started."""
+
+    def __init__(self, order: Order, folder: Folder, process: Process) -> None:
+        self.folder = folder
+        self.process = process
+        self._order = order
+        self._killed: str | None = None
+
+    async def finish(self, write: Write) -> Ended:
+        tails = bytearray(), bytearray()
+        copying = [
+            asyncio.ensure_future(_copy(fd, number, write, tail))
+            for number, (fd, tail) in enumerate(zip(self.process.streams, tails, strict=True), 1)
+        ]
+        watching = asyncio.ensure_future(self._watch())
+        try:
+            code = await self._wait()
+            await asyncio.gather(*copying)
+        finally:
+            watching.cancel()
+            await _abandon(*copying)
+        return Ended(code, await self._cause(code), bytes(tails[0]), bytes(tails[1]))
+
+    async def _wait(self) -> int:
+        try:
+            return await self.process.wait()
+        except asyncio.CancelledError:
+            self.process.terminate()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.process.wait(), _GRACE_S)
+            raise
+
+    async def _watch(self) -> None:
+        while self._killed is None:
+            await asyncio.sleep(EVERY_S)
+            self._killed = await in_thread(exceeded, self._order, self.process, self.folder)
+        self.process.kill()
+
+    async def _cause(self, code: int) -> str | None:
+        limits, group = self._order.limits, self.process.group
+        if group is not None and group.out_of_memory():
+            return f"memory limit of {limits.memory_mb} MB"
+        if self._killed is None and await in_thread(self.folder.exceeds, limits.disk_mb):
+            return f"disk limit of {limits.disk_mb} MB"
+        name = signal_of(code)
+        if name == "SIGXCPU" and limits.cpu_s is not None:
+            return f"CPU limit of {limits.cpu_s:g} s"
+        if name == "SIGXFSZ":
+            return f"limit of {limits.file_mb} MB for one file"
+        return self._killed or name
+
+
+@asynccontextmanager
+async def started(order: Order, files: Mapping[str, bytes] = {}) -> AsyncIterator[Running]:
+    """In a new folder with these files in it."""
+    async with begun(partial(_start, order, files)) as running:
+        yield running
+
+
+@asynccontextmanager
+async def begun(start: Callable[[], Running]) -> AsyncIterator[Running]:
+    """The same for whoever starts it otherwise; `start` is called in a thread."""
+    starting = asyncio.ensure_future(in_thread(start))
+    try:
+        running = await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await _end(await starting)  # a thread cannot be called back: it starts, and is ended
+        raise
+    try:
+        yield running
+    finally:
+        await _end(running)
+
+
+async def in_thread(function: Callable[..., T], *args: object) -> T:
+    return await asyncio.get_running_loop().run_in_executor(launcher(), partial(function, *args))
+
+
+def _start(order: Order, files: Mapping[str, bytes]) -> Running:
+    warm = warmed().take(order)
+    if warm is not None:
+        try:
+            return Running(order, warm.folder, warm.hand_over(order, files))
+        except OSError:  # it has died since: as if there had been none
+            warm.discard()
+    folder = new_folder(order.uid)
+    try:
+        folder.put(files, order.uid)
+        return Running(order, folder, launch(order, folder))
+    except BaseException:
+        folder.remove()
+        raise
+
+
+async def _end(running: Running) -> None:
+    running.process.kill()
+    await running.process.wait()
+    await in_thread(running.process.close)
+    await in_thread(running.folder.remove)
+
+
+async def _copy(fd: int, number: int, write: Write, tail: bytearray) -> None:
+    reader = asyncio.StreamReader(limit=_CHUNK)
+    protocol = asyncio.StreamReaderProtocol(reader)
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(lambda: protocol, os.fdopen(fd, "rb", 0))
+    try:
+        while data := await reader.read(_CHUNK):
+            tail += data
+            del tail[:-_KEPT]
+            await write(number, data)
+    finally:
+        transport.close()
+
+
+async def _abandon(*tasks: "asyncio.Future[None]") -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,187 @@
+"""Python started before it is needed: interpreters that wait in their sandboxes, each for one program.
+
+A program that is `python3 …` takes one of them if its command is of a plain form and nothing in its environment would have
+changed how Python starts; else, or if none is ready, it starts as any other does. The sandbox is the same, made in the same way;
+the limits are set when the program is handed over, before its first line. An interpreter is used once. They are kept from the first
+such program on, and given up when none has come for a while. Everything here is called in threads of `launch`.
+"""
+
+import atexit
+import inspect
+import json
+import os
+import shutil
+import socket
+import subprocess
+import threading
+from collections.abc import Mapping
+from functools import cache
+
+from msgspec import Struct
+
+from mainspring.execute.sandbox import waiter
+from mainspring.execute.sandbox.ability import ability
+from mainspring.execute.sandbox.bubblewrap import PATH
+from mainspring.execute.sandbox.cgroups import Group
+from mainspring.execute.sandbox.descriptors import Descriptors
+from mainspring.execute.sandbox.folder import Folder, new_folder
+from mainspring.execute.sandbox.launch import LaunchError, Order, launcher, start_bubblewrap, wrapped
+from mainspring.execute.sandbox.process import Process
+from mainspring.runtime.log import get_logger
+
+READY = 2
+
+_log = get_logger("mainspring.worker")
+
+_IDLE_S = 60.0
+_PYTHON = "python3"
+_NAMES = ("python", _PYTHON)
+_CHANGE_PYTHON = ("PYTHON", "LD_", "LC_", "LANG", "PATH", "HOME", "TMPDIR")
+_CODE = inspect.getsource(waiter) + "\nwait(int(sys.argv[1]))\n"
+
+
+class Warm(Struct, eq=False):
+    """One that waits. `connection`: to hand its work over."""
+
+    order: Order
+    folder: Folder
+    first: "subprocess.Popen[bytes]"
+    inner: int
+    group: Group | None
+    connection: socket.socket
+
+    def is_ready(self) -> bool:
+        try:
+            return self.connection.recv(1, socket.MSG_PEEK) == b"r"
+        except BlockingIOError:
+            return False
+
+    def hand_over(self, order: Order, files: Mapping[str, bytes]) -> Process:
+        """OSError, if it has died since."""
+        self.folder.put(files, self.order.uid)
+        if self.group is not None:
+            self.group.limit(order.limits)
+        told = {"command": order.command, "env": order.full_env(self.folder), "limits": order.own_limits()}
+        data = json.dumps(told).encode()
+        with Descriptors() as fds, self.connection:
+            (stdout, out), (stderr, err) = fds.pipe(), fds.pipe()
+            self.connection.setblocking(True)
+            socket.send_fds(self.connection, [b"%8d" % len(data)], [fds.input(order.stdin), out, err])
+            self.connection.sendall(data)
+            fds.keep(stdout, stderr)
+            return self._process((stdout, stderr))
+
+    def discard(self) -> None:
+        self.connection.close()
+        process = self._process((-1, -1))
+        process.kill()
+        process.wait_here()
+        process.close()
+        self.folder.remove()
+
+    def _process(self, streams: tuple[int, int]) -> Process:
+        return Process(self.first, inner=self.inner, control=None, streams=streams, group=self.group)
+
+
+class Warmed:
+    """Those of this worker."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: list[Warm] = []
+        self._starting = 0
+        self._works = True
+        self._timer: threading.Timer | None = None
+
+    def take(self, order: Order) -> Warm | None:
+        """One that is ready, if the order may have it; another takes its place."""
+        if not _suits(order):
+            return None
+        with self._lock:
+            self._put_off()
+            found = next((warm for warm in self._waiting if warm.is_ready()), None)
+            if found is not None:
+                self._waiting.remove(found)
+        launcher().submit(self.fill, order)
+        return found
+
+    def fill(self, order: Order) -> None:
+        """Start what is missing, in the way of this order."""
+        while self._reserve():
+            made = None
+            try:
+                made = _start(order)
+            except (OSError, LaunchError) as error:
+                self._works = False
+                _log.warning("no Python can be kept ready", error=str(error))
+            finally:
+                with self._lock:
+                    self._starting -= 1
+                    if made is not None:
+                        self._waiting.append(made)
+
+    def clear(self) -> None:
+        with self._lock:
+            left, self._waiting = self._waiting, []
+        for warm in left:
+            warm.discard()
+
+    def _put_off(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = threading.Timer(_IDLE_S, self.clear)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _reserve(self) -> bool:
+        with self._lock:
+            missing = self._works and len(self._waiting) + self._starting < READY
+            self._starting += missing
+            return missing
+
+
+@cache
+def warmed() -> Warmed:
+    made = Warmed()
+    atexit.register(made.clear)
+    return made
+
+
+def _suits(order: Order) -> bool:
+    name, *rest = order.command
+    plain = bool(rest) and (not rest[0].startswith("-") or (rest[0] in ("-c", "-m") and len(rest) > 1))
+    return (
+        order.binary is not None
+        and not order.network
+        and plain
+        and _interpreter() is not None
+        and _interpreter(name) == _interpreter()
+        and not any(variable.startswith(_CHANGE_PYTHON) for variable in order.env)
+    )
+
+
+@cache
+def _interpreter(name: str = _PYTHON) -> str | None:
+    found = shutil.which(name, path=PATH) if name in _NAMES else None
+    return None if found is None else os.path.realpath(found)
+
+
+def _start(like: Order) -> Warm:
+    order = Order(
+        command=[], binary=like.binary, uid=None if like.uid is None else ability().users.take(), tree=like.tree
+    )
+    folder = new_folder(order.uid)
+    group = None if order.tree is None else order.tree.make(order.limits)
+    ours, theirs = socket.socketpair()
+    try:
+        with open(os.devnull, "r+b") as null, theirs:
+            program = wrapped([_PYTHON, "-c", _CODE, str(theirs.fileno())], {})
+            first, inner = start_bubblewrap(order, folder, program, (null.fileno(),) * 3, group, theirs.fileno())
+    except BaseException:
+        ours.close()
+        if group is not None:
+            group.close()
+        folder.remove()
+        raise
+    ours.setblocking(False)
+    return Warm(order, folder, first, inner, group, ours)
