@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from mainspring.core.lifecycle import Reason
 from mainspring.errors import InvalidError, NotFoundError
+from mainspring.execute import records
 from mainspring.execute.attempt import Attempt, Stop, stopped
 from mainspring.execute.checkpoints import load
 from mainspring.execute.context import Context
@@ -26,7 +27,6 @@ from mainspring.execute.metering import StepMeter, cpu_usage, in_thread
 from mainspring.execute.pools.processes import Processes
 from mainspring.execute.pools.threads import Threads
 from mainspring.execute.reach import AttemptReach, Reach
-from mainspring.execute.records import current
 from mainspring.execute.registry import Kind, Pool, Registry
 from mainspring.execute.services import Services
 from mainspring.execute.steps import Now, call, conclude_error, conclude_value, prepare, refused
@@ -133,7 +133,8 @@ class Runner:
 
     async def _run_in_loop(self, attempt: Attempt, kind: Kind) -> None:
         assignment = attempt.assignment
-        current.set(partial(self._log, attempt))
+        if records.wanted:
+            records.current.set(partial(self._log, attempt))
         try:
             args, kwargs, attempt.context = prepare(assignment, kind, partial(self._make_context, attempt))
         except InvalidError as error:
@@ -187,7 +188,8 @@ class Runner:
                 await self._load(attempt)
             hear = partial(self._hear, attempt)
             return await self._processes.perform(attempt, kind, partial(self._arm, attempt), hear)
-        current.set(partial(self._log, attempt))
+        if records.wanted:
+            records.current.set(partial(self._log, attempt))
         args, kwargs, attempt.context = prepare(attempt.assignment, kind, partial(self._make_context, attempt))
         if attempt.context is not None:
             await self._load(attempt)
