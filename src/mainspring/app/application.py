@@ -247,7 +247,11 @@ class App(TypeFaces):
             keys = read_master_keys(os.environ)
             store = await open_store(self.settings, self.clock)
             self._engine = Engine(store, ObjectPlace(self.settings.objects_place, store.agree), keys=keys)
-            await self._engine.sealing.look()
+            try:
+                await self._engine.sealing.look()
+            except BaseException:
+                await self._close()
+                raise
 
     async def _close(self) -> None:
         engine, self._engine = self._engine, None
