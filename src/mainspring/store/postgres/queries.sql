@@ -779,6 +779,14 @@ select job, case when substring(arguments from 1 for length($4::bytea)) = $4 and
   then arguments end
 from mainspring.spec where job > $1 order by job limit $2
 
+-- name: list_expired
+select job, outputs is not null from mainspring.result where expires_at <= $1 order by expires_at, job limit $2
+
+-- name: expire_results
+with due as (
+  select job from mainspring.result where job = any($1::uuid[]) and expires_at <= $2 order by job for update)
+update mainspring.result r set data = ''::bytea, outputs = null, expires_at = null from due where r.job = due.job returning r.job
+
 -- name: sealed_result
 select job, case when substring(data from 1 for length($4::bytea)) = $4 and substring(data from 1 for length($3::bytea)) <> $3
   then data end

@@ -518,6 +518,13 @@ delete from job where id in (select value from carray(?1))
 -- name: prune_spec
 delete from spec where job in (select value from carray(?1))
 
+-- name: list_expired
+select job, outputs is not null from result where expires_at <= ?1 order by expires_at, job limit ?2
+
+-- name: expire_results
+update result set data = x'', outputs = null, expires_at = null
+where job in (select value from carray(?1)) and expires_at <= ?2
+
 -- name: prune_result
 delete from result where job in (select value from carray(?1))
 
