@@ -35,7 +35,7 @@ lint: $(READY) ## Format, lint, types, import contracts
 
 check: lint test ## Everything CI does
 
-bench: $(READY) ## Measure against the peers (installs them; about 25 minutes); ONLY=postgres for a family, http, or names
+bench: $(READY) ## Measure against the peers (installs them; about 25 minutes); ONLY=postgres for a family, http, types, or names
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements/bench.txt
 	@if command -v npm >/dev/null; then npm ci --silent --no-audit --no-fund --prefix bench/peers/graphile; fi
 	@$(BIN)/python -m bench.compare --out bench/results/latest.json --only '$(ONLY)'

@@ -1,6 +1,7 @@
 """Measure every system in one run: `python -m bench.compare --out FILE.json [--only WORD,...] [--quick]`.
 
-A word of `--only` is a system's name, the store of a family (sqlite, redis, postgres), or http: Mainspring through its API.
+A word of `--only` is a system's name, the store of a family (sqlite, redis, postgres), http (Mainspring through its API), or types
+(what job types and the measuring of attempts cost).
 """
 
 import argparse
@@ -24,7 +25,7 @@ from bench.systems import ENTRIES, Entry, chosen, versions
 
 _TABLE_WIDTH = 150
 _SCALED = "mainspring-postgres"
-_HTTP = "http"
+_HTTP, _TYPES = "http", "types"
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -161,12 +162,20 @@ def http(small: bool, workdir: Path, console: Console) -> list[dict[str, object]
     ]
 
 
+def types(small: bool, workdir: Path, console: Console) -> dict[str, object]:
+    """What comes with job types."""
+    from bench import usage_cost
+
+    sizes = usage_cost.SMALL if small else (usage_cost.JOBS, usage_cost.ROUNDS)
+    return {"usage_cost": asdict(usage_cost.measure(*sizes, console, workdir))}
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure, print, and write the file."""
     options = arguments(argv)
     os.environ[redis_server.ENV_APPENDFSYNC] = options.redis_appendfsync
     words = [word.strip() for word in options.only.split(",") if word.strip()]
-    rest = [word for word in words if word != _HTTP]
+    rest = [word for word in words if word not in (_HTTP, _TYPES)]
     entries = chosen(",".join(rest)) if rest or not words else []
     workdir: Path = options.workdir or Path(tempfile.gettempdir())
     plan = quick(options.seed) if options.quick else Plan(options.seed)
@@ -178,6 +187,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         report(results, console)
     scaled = scale(plan, workdir, console) if any(entry.name == _SCALED for entry in present) else []
     through_http = http(options.quick, workdir, console) if not words or _HTTP in words else []
+    about_types = types(options.quick, workdir, console) if not words or _TYPES in words else {}
     document = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "seed": options.seed,
@@ -189,6 +199,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "figures": [asdict(each) for each in results],
         "scale": scaled,
         "http": through_http,
+        "types": about_types,
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(document, indent=2) + "\n")

@@ -15,11 +15,15 @@ from collections.abc import Callable, Iterable
 from mainspring.dispatch.canceller import Canceller
 from mainspring.dispatch.desk import Desk
 from mainspring.dispatch.dispatcher import Dispatcher
+from mainspring.dispatch.outfitting import Outfitter
 from mainspring.errors import StoreError, StoreUnavailableError
 from mainspring.objects.place import ObjectPlace
 from mainspring.runtime.gauges import Gauges
 from mainspring.runtime.log import get_logger
 from mainspring.runtime.service import Service
+from mainspring.secrets.keys import MasterKeys
+from mainspring.secrets.sealing import Sealing
+from mainspring.secrets.vault import Vault
 from mainspring.settle.settler import Settler
 from mainspring.store.contract import Hint, Store
 from mainspring.sweep.orphans import PATIENCE_S
@@ -48,9 +52,10 @@ class Node:
         leave: Callable[[], None] = lambda: None,
         monotonic: Callable[[], float] = time.monotonic,
         url: str | None = None,
+        keys: MasterKeys | None = None,
     ) -> None:
         """`leave` is called when somebody asks this node to: whoever runs it stops its workers, and then it. `url`: where other
-        nodes reach its API."""
+        nodes reach its API. `keys`: what secrets and sealed jobs are opened with."""
         self.store = store
         self.url = url
         self.id = b""
@@ -63,10 +68,16 @@ class Node:
         self._leaving = False
         clock = store.clock
         self.sweeper = Sweeper(store, clock, gauges)
-        self.ticker = Ticker(store, clock, gauges)
+        self._sealing, self._vault = Sealing(store, keys), Vault(store, keys)
+        self.ticker = Ticker(store, clock, gauges, self._sealing)
         self.pruner = Pruner(store, clock, gauges, keep_s, keep_failed_s)
-        self.desk = Desk(store, objects, Settler(store, clock, gauges).settle, self._wake_dispatcher)
-        self.dispatcher = Dispatcher(store, clock, store.partitions, gauges, self.desk.deliver, self.desk.return_unseen)
+        settle = Settler(store, clock, gauges).settle
+        self.desk = Desk(store, objects, self._sealing, settle, self._wake_dispatcher)
+        self.dispatcher = Dispatcher(
+            *(store, clock, store.partitions, gauges, self.desk.deliver, self.desk.return_unseen),
+            outfitter=Outfitter(self._sealing, self._vault),
+            settle=settle,
+        )
         self.desk.dispatcher = self.dispatcher
         self.rescuer = Rescuer(store, gauges, self.desk.end_silent)
         self.ownership = Ownership(
@@ -126,6 +137,7 @@ class Node:
         if self._telling is not None:
             await self._telling
         self._unsubscribe()
+        self._sealing.close()
         try:
             await self.store.end_nodes({self.id: None})
             self.rescuer.look()
@@ -188,7 +200,10 @@ class Node:
             case "node":
                 self.ownership.hear()
                 self._services["ownership"].wake()
+            case "secret":
+                self._vault.hear(hint)
             case _:
+                self._sealing.hear(hint)
                 self.dispatcher.hear(hint)
                 self._wake_dispatcher()
 

@@ -8,6 +8,7 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from msgspec import UNSET
 
@@ -18,17 +19,25 @@ from mainspring.core.partition import SLOTS, make_id, slot_for
 from mainspring.core.timer import Micros
 from mainspring.errors import ConflictError, StoreUnavailableError
 from mainspring.runtime.clock import Clock
+from mainspring.secrets.sealing import Sealing
 from mainspring.store.contract import Inserted, Jobs
+from mainspring.store.service import Tenants
 
 CHUNK = 2000  # jobs in one transaction: enough to be fast, few enough that nobody waits long
 IN_FLIGHT = 3
 
 
+class SubmitStore(Jobs, Tenants, Protocol):
+    """What submits need of a store."""
+
+
 class Submitter:
     """Turns drafts into jobs."""
 
-    def __init__(self, store: Jobs, clock: Clock) -> None:
+    def __init__(self, store: SubmitStore, clock: Clock, sealing: Sealing | None = None) -> None:
+        """`sealing`: what keeps jobs of sealed tenants secret; without one (so without keys) they are refused."""
         self._store = store
+        self._sealing = sealing or Sealing(store, None)
         self._clock = clock
 
     async def insert(self, drafts: Sequence[Draft]) -> list[Inserted]:
@@ -43,10 +52,13 @@ class Submitter:
         self, connection: object, drafts: Sequence[Draft], *, blocking: bool = False
     ) -> list[Inserted]:
         """The same inside a transaction that the caller has open: acknowledged and durable when he commits it."""
+        if not blocking:  # who has no event loop takes what was known last
+            await self._sealing.look()
         answers: list[Inserted] = []
         for start in range(0, len(drafts), CHUNK):
             batches, lanes = group(drafts[start : start + CHUNK], self._clock.now())
-            for batch in await self._store.insert_within(connection, batches, lanes, blocking=blocking):
+            sealed = self._sealing.seal_jobs(batches)
+            for batch in await self._store.insert_within(connection, sealed, lanes, blocking=blocking):
                 answers += batch
         return without_conflicts(drafts, answers)
 
@@ -70,7 +82,8 @@ class Submitter:
 
     async def _insert(self, drafts: Sequence[Draft]) -> list[Inserted]:
         batches, lanes = group(drafts, self._clock.now())
-        answers = await self._store.insert_jobs(batches, lanes)
+        await self._sealing.look()
+        answers = await self._store.insert_jobs(self._sealing.seal_jobs(batches), lanes)
         return [answer for batch in answers for answer in batch]
 
 

@@ -6,11 +6,14 @@ an outcome of an attempt that is no longer current is answered "rejected" and ch
 """
 
 from enum import StrEnum
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from mainspring.core.job import Options, Resources
 from mainspring.core.timer import Micros
+
+_Bytes = Annotated[int, Meta(ge=0, le=1 << 50)]
 
 PROTOCOL = 1  # of these calls over a network; what is added later is a feature that both sides name
 
@@ -72,14 +75,14 @@ class Failure(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an attempt used, as far as that can be known where it ran. None: it cannot."""
+    """What an attempt used, as far as that can be known where it ran. None: it cannot. Bounded, so that sums are."""
 
-    cpu_s: float = 0.0
-    peak_mb: float | None = None
-    read_bytes: int | None = None
-    written_bytes: int | None = None
-    received_bytes: int | None = None
-    sent_bytes: int | None = None
+    cpu_s: Annotated[float, Meta(ge=0, le=1e9)] = 0.0
+    peak_mb: Annotated[float, Meta(ge=0, le=1e9)] | None = None
+    read_bytes: _Bytes | None = None
+    written_bytes: _Bytes | None = None
+    received_bytes: _Bytes | None = None
+    sent_bytes: _Bytes | None = None
 
 
 class Stored(Struct, frozen=True):

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta, Raw, Struct, field
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from mainspring.core.job import MAX_RESULT_BYTES, Options, Resources
 from mainspring.core.lifecycle import Reason
@@ -79,7 +79,8 @@ class Pull(Struct, frozen=True, kw_only=True):
 
 
 class HttpAssignment(Struct, frozen=True, gc=False):
-    """One attempt at one job. `options`: what it was submitted with; times in them are microseconds since 1970."""
+    """One attempt at one job. `options`: what it was submitted with; times in them are microseconds since 1970. `secrets`: values
+    by the names that `options.secrets` gives them."""
 
     job: str
     attempt: int
@@ -89,6 +90,11 @@ class HttpAssignment(Struct, frozen=True, gc=False):
     arguments: Raw
     options: Options
     failures: int = 0
+    secrets: dict[str, str] | UnsetType = UNSET
+
+    def __repr__(self) -> str:
+        """Without what may be nobody's business."""
+        return f"HttpAssignment(job={self.job}, attempt={self.attempt}, tenant={self.tenant!r}, kind={self.kind!r})"
 
 
 class PullAnswer(Struct, frozen=True, kw_only=True):
@@ -148,14 +154,16 @@ class ReportAnswer(Struct, frozen=True, kw_only=True):
 
 def pull_answer(reply: PullReply) -> PullAnswer:
     return PullAnswer(
-        assignments=[
-            HttpAssignment(
-                format_id(a.job), a.attempt, a.tenant, a.queue, a.kind, Raw(a.arguments), a.options, a.failures
-            )
-            for a in reply.assignments
-        ],
+        assignments=[_http_assignment(assignment) for assignment in reply.assignments],
         cancel=[format_id(job) for job in reply.cancel],
         drain=reply.drain,
+    )
+
+
+def _http_assignment(a: Assignment) -> HttpAssignment:
+    return HttpAssignment(
+        *(format_id(a.job), a.attempt, a.tenant, a.queue, a.kind, Raw(a.arguments), a.options, a.failures),
+        secrets=a.secrets or UNSET,
     )
 
 
@@ -263,7 +271,10 @@ def _http_outcome(o: Outcome) -> HttpOutcome:
 def read_pull_answer(answer: PullAnswer) -> PullReply:
     return PullReply(
         [
-            Assignment(parse_id(a.job), a.attempt, a.tenant, a.queue, a.kind, bytes(a.arguments), a.options, a.failures)
+            Assignment(
+                *(parse_id(a.job), a.attempt, a.tenant, a.queue, a.kind, bytes(a.arguments), a.options, a.failures),
+                secrets={} if a.secrets is UNSET else a.secrets,
+            )
             for a in answer.assignments
         ],
         [parse_id(job) for job in answer.cancel],

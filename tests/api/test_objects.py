@@ -53,24 +53,26 @@ async def test_what_was_put_is_there_until_it_is_replaced(site: Site, size: int)
     assert (answer.status, answer.headers["Content-Type"]) == (200, "application/octet-stream")
     assert answer.body == data[:size]
     assert (await put(shell, assignment, PLAN, b"other")).status == 204
-    assert (await put(shell, assignment, objects.step("one"), b"1")).status == 204
+    assert (await put(shell, assignment, objects.step(1, "one"), b"1")).status == 204
     assert (await get(shell, assignment, PLAN)).body == b"other"
     assert (await find(shell, assignment, "outputs/")).document == [{"name": PLAN, "size": 5}]
-    assert (await find(shell, assignment, "steps/t")).document == []
+    assert (await find(shell, assignment, "steps/000001/t")).document == []
 
 
 async def test_the_next_attempt_finds_what_the_one_before_has_stored_and_does_not_touch_it(site: Site) -> None:
     shell = await at_work(site)
     await submit(site)
     first = await shell.job()
-    assert (await put(shell, first, objects.checkpoints(1, 0), b"half")).status == 204
+    assert (await put(shell, first, objects.checkpoint(1), b"half")).status == 204
     await shell.report(done(first) | {"type": "returned"})
     second = await shell.job()
-    assert (await get(shell, second, objects.checkpoints(1, 0))).body == b"half"
-    answer = await put(shell, second, objects.checkpoints(1, 0), b"spoiled")
+    assert (await get(shell, second, objects.checkpoint(1))).body == b"half"
+    answer = await put(shell, second, objects.checkpoint(1), b"spoiled")
     assert (answer.status, answer.document["field"]) == (422, "name")
-    late = await put(shell, first, objects.checkpoints(1, 0), b"spoiled")
+    late = await put(shell, first, objects.checkpoint(1), b"spoiled")
     assert (late.status, late.document["type"]) == (410, "/v1/problems/session-ended")
+    assert (await put(shell, second, objects.checkpoint(2), b"more")).status == 204
+    assert [each["name"] for each in (await find(shell, second, "checkpoints/")).document] == ["checkpoints/000002"]
 
 
 async def test_nobody_else_reaches_them(site: Site) -> None:
@@ -88,7 +90,16 @@ async def test_nobody_else_reaches_them(site: Site) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["x", "outputs/000001/a.b", "outputs/000001/../x", "../x", "logs/1/2", "outputs/000001/", "/steps/a", "steps/a/b"],
+    [
+        "x",
+        "outputs/000001/a.b",
+        "outputs/000001/../x",
+        "../x",
+        "logs/1/2",
+        "outputs/000001/",
+        "/steps/000001/a",
+        "steps/a",
+    ],
 )
 async def test_names_that_no_object_has_are_refused(site: Site, name: str) -> None:
     shell = await at_work(site)
@@ -138,7 +149,7 @@ async def test_they_are_passed_on_to_where_the_session_lives(sites: list[Site]) 
     assert (await put(shell, assignment, PLAN, data)).status == 204
     assert (await get(shell, assignment, PLAN)).body == data
     assert (await find(shell, assignment, "outputs/")).document == [{"name": PLAN, "size": len(data)}]
-    assert (await get(shell, assignment, objects.step("none"))).status == 404
+    assert (await get(shell, assignment, objects.step(1, "none"))).status == 404
     assert (await put(shell, assignment, "outputs/000009/x", b"")).status == 422
 
 
@@ -152,8 +163,8 @@ async def test_our_own_worker_sends_files_and_reads_in_pieces(site: Site, folder
         file = folder / "data"
         file.write_bytes(bytes(range(256)) * 20_000)
         await link.put_object(*where, PLAN, file)
-        await link.put_object(*where, objects.step("empty"), b"")
-        assert [piece async for piece in link.get_object(*where, objects.step("empty"))] == []
+        await link.put_object(*where, objects.step(1, "empty"), b"")
+        assert [piece async for piece in link.get_object(*where, objects.step(1, "empty"))] == []
         pieces = [piece async for piece in link.get_object(*where, PLAN)]
         assert len(pieces) > 1
         assert b"".join(pieces) == file.read_bytes()
@@ -162,10 +173,10 @@ async def test_our_own_worker_sends_files_and_reads_in_pieces(site: Site, folder
         assert await anext(broken_off)
         await broken_off.aclose()
         with pytest.raises(NotFoundError):
-            await anext(link.get_object(*where, objects.step("none")))
+            await anext(link.get_object(*where, objects.step(1, "none")))
         with pytest.raises(InvalidError, match="name"):
             await link.put_object(*where, "x", b"")
         with pytest.raises(SessionEndedError):
-            await link.put_object(session, given.job, 7, objects.step("s"), bytes(3_000_000))
+            await link.put_object(session, given.job, 7, objects.step(7, "s"), bytes(3_000_000))
     finally:
         await link.close()

@@ -55,6 +55,7 @@ from mainspring.store.contract import (
     Stream,
     Tally,
     Transaction,
+    UsageTally,
 )
 from mainspring.store.service import (
     AuditEntry,
@@ -65,6 +66,7 @@ from mainspring.store.service import (
     TemplateRecord,
     TenantRecord,
 )
+from mainspring.store.usage import add_usage
 from mainspring.wire import Progress, WorkerInfo
 
 T = TypeVar("T")
@@ -222,6 +224,14 @@ class ShardedStore:
     async def list_ended(self, tenants: Sequence[str], since: Micros, limit: int) -> list[EndedJob]:
         found = [ended for shard in self.shards for ended in await shard.list_ended(tenants, since, limit)]
         return sorted(found, key=lambda ended: (ended.finished_at, ended.job))[:limit]
+
+    async def tally_usage(
+        self, tenant: str, since: Micros, until: Micros, limit: int
+    ) -> tuple[list[UsageTally], Micros]:
+        """Up to where the shard stops that has the most."""
+        until = min([(await shard.tally_usage(tenant, since, until, limit))[1] for shard in self.shards])
+        parts = [await shard.tally_usage(tenant, since, until, limit) for shard in self.shards]
+        return add_usage(tally for tallies, _ in parts for tally in tallies), until
 
     async def tally_ended(self, tenant: str, since: Micros, until: Micros, step: Micros) -> list[Tally]:
         return _summed([t for shard in self.shards for t in await shard.tally_ended(tenant, since, until, step)])
@@ -385,6 +395,9 @@ class ShardedStore:
             await shard.end_sessions(sessions, node)
 
     # catalog
+
+    async def agree(self, name: str, value: str | None) -> str | None:
+        return await self.limits.agree(name, value)
 
     async def read_lanes(self, numbers: Sequence[int]) -> dict[int, Lane]:
         return {number: lane for shard in self.shards for number, lane in (await shard.read_lanes(numbers)).items()}

@@ -1,8 +1,10 @@
 """What attempts used, and what lies beside results: written with the end of an attempt, read with the job."""
 
+from typing import Any
+
 from contract.scene import FAILURE, START, Scene
 from mainspring.core.timer import SECOND
-from mainspring.store.contract import Settlement
+from mainspring.store.contract import Settlement, UsageTally
 
 SMALL, LARGE = b'{"cpu_s":0.5}', b'{"cpu_s":9.0,"peak_mb":100.0}'
 FILES = b'[{"name":"report.csv","size":3,"sha256":"00"}]'
@@ -79,3 +81,76 @@ async def test_of_many_that_end_together_each_has_its_own(scene: Scene) -> None:
         (b"4", None, expires_at),
     ]
     assert [(await scene.record(job)).usage for job in jobs] == [SMALL, None, LARGE, None, None]
+
+
+# --- sums
+
+
+async def end(scene: Scene, session: bytes, usage: bytes | None, state: str = "completed", **job: Any) -> bytes:
+    """A job that ends a second later than the one before."""
+    made = await scene.started(session, **job)
+    scene.clock.advance(1)
+    assert await scene.settle(session, made, 1, state, usage=usage, reason=None if state == "completed" else "error")
+    return made
+
+
+async def sums(scene: Scene, since_s: float = 0, until_s: float = 100, limit: int = 1000) -> list[UsageTally]:
+    tenant = "default"
+    tallies, _ = await scene.store.tally_usage(
+        tenant, START + int(since_s * SECOND), START + int(until_s * SECOND), limit
+    )
+    return tallies
+
+
+async def test_sums_are_by_client_and_kind(scene: Scene) -> None:
+    session = await scene.session()
+    await end(scene, session, b'{"cpu_s":1.5,"peak_mb":10.5,"read_bytes":5}', kind="a", client="x")
+    await end(scene, session, b'{"cpu_s":0.5,"peak_mb":99.0,"sent_bytes":7}', kind="a", client="x", state="failed")
+    await end(scene, session, None, kind="a")
+    await end(scene, session, b"{}", kind="b", client="x", state="cancelled")
+    assert await sums(scene) == [
+        UsageTally(None, "a", 1, 1, 0.0),
+        UsageTally("x", "a", 2, 2, 2.0, 99.0, 5, None, None, 7),
+        UsageTally("x", "b", 1, 1, 0.0),
+    ]
+
+
+async def test_every_attempt_is_in_a_sum_once(scene: Scene) -> None:
+    """Two that failed, a replay, one that completed; and one that failed at last, which the job and the failure both have."""
+    session = await scene.session()
+    job, failed = [await scene.started(session) for _ in range(2)]
+    said = {"failure": FAILURE, "counts": "failure"}
+    await scene.settle(session, job, 1, "pending", due_at=START, usage=b'{"cpu_s":1.0}', **said)
+    await scene.assign(session)
+    await scene.settle(session, job, 2, "failed", reason="error", usage=b'{"cpu_s":10.0}', **said)
+    await scene.replay(job)
+    await scene.assign(session)
+    await scene.settle(session, job, 3, "completed", usage=b'{"cpu_s":100.0}')
+    await scene.settle(session, failed, 1, "failed", reason="error", usage=b'{"cpu_s":1000.0}', **said)
+    assert await sums(scene) == [UsageTally(None, "work", 2, 4, 1111.0)]
+
+
+async def test_sums_are_of_one_tenant_from_since_up_to_until(scene: Scene) -> None:
+    session = await scene.session()
+    for _ in range(4):
+        await end(scene, session, SMALL)
+    await end(scene, session, LARGE, tenant="other")
+    await scene.started(session)
+    (tally,) = await sums(scene, 2, 4)
+    assert (tally.jobs, tally.cpu_s) == (2, 1.0)
+    assert await sums(scene, 5, 9) == []
+
+
+async def test_a_long_time_is_summed_in_steps_and_nothing_is_counted_twice_or_left_out(scene: Scene) -> None:
+    session = await scene.session()
+    for _ in range(5):
+        await end(scene, session, SMALL)
+    together = [await scene.started(session) for _ in range(4)]
+    await scene.store.settle_attempts(session, [Settlement(job, 1, "completed", usage=SMALL) for job in together])
+    since, until, jobs, steps = START, START + 100 * SECOND, 0, 0
+    while since < until:
+        tallies, reached = await scene.store.tally_usage("default", since, until, 2)
+        assert since < reached <= until
+        since, jobs, steps = reached, jobs + sum(tally.jobs for tally in tallies), steps + 1
+    assert jobs == 9
+    assert steps > 2

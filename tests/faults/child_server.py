@@ -4,6 +4,7 @@ import sys
 
 from msgspec import Struct, json
 
+from faults import timing
 from faults.child_worker import say
 from mainspring import App
 from mainspring.app.serving import Serving
@@ -14,9 +15,12 @@ from mainspring.store.opening import StoreSettings
 class Config(Struct):
     store: StoreSettings
     port: int
+    lease_s: float | None = None
 
 
 def main(config: Config) -> None:
+    if config.lease_s is not None:
+        timing.shorten_lease(config.lease_s)
     app = App(config.store.url)
     app.store_settings = config.store
     url = f"http://127.0.0.1:{config.port}"

@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -82,7 +83,9 @@ class Schema:
     read around those."""
 
     def __init__(self, server_url: str, url: str | None = None, listen_url: str | None = None) -> None:
-        self.settings = StoreSettings(url or server_url, f"faults_{secrets.token_hex(6)}", listen_url)
+        self._objects = tempfile.mkdtemp(prefix="mainspring-faults-")
+        schema = f"faults_{secrets.token_hex(6)}"
+        self.settings = StoreSettings(url or server_url, schema, listen_url, objects=self._objects)
         self._server_url = server_url
         self._reader = Reader(server_url, self.settings.schema)
 
@@ -110,3 +113,4 @@ class Schema:
     def close(self) -> None:
         """Nobody works on it any more."""
         self._reader.drop()
+        shutil.rmtree(self._objects)

@@ -14,6 +14,8 @@ from mainspring import App, Context
 from mainspring.runtime.clock import Clock
 from mainspring.store.opening import StoreSettings
 
+STEP_S = 0.005  # what a step of a longer job takes
+
 
 def append(path: str, line: str) -> None:
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -73,6 +75,50 @@ async def hog(ctx: Context, seconds: float) -> int:
     return os.getpid()
 
 
+def record_step(ctx: Context, number: int) -> None:
+    """One of the steps of a job, in a log beside the other."""
+    append(f"{os.environ['FAULTS_LOG']}.steps", f"{ctx.job_id} {ctx.attempt} {number}")
+
+
+async def walk(ctx: Context, steps: int) -> int:
+    """A checkpoint after each step."""
+    for number in range(ctx.resume or 0, steps):
+        record_step(ctx, number)
+        await asyncio.sleep(STEP_S)
+        await ctx.checkpoint(number + 1)
+    return os.getpid()
+
+
+def walk_thread(ctx: Context, steps: int, pauses: dict[int, int], gate: str) -> int:
+    """`pauses`: the step before which an attempt waits for the file `gate`, followed by its number."""
+    for number in range(ctx.resume or 0, steps):
+        while pauses.get(ctx.attempt) == number and not Path(f"{gate}.{ctx.attempt}").exists():
+            time.sleep(STEP_S)
+        record_step(ctx, number)
+        time.sleep(STEP_S)
+        ctx.sync.checkpoint(number + 1)
+    return os.getpid()
+
+
+def walk_process(ctx: Context, steps: int) -> int:
+    for number in range(ctx.resume or 0, steps):
+        record_step(ctx, number)
+        time.sleep(STEP_S)
+        ctx.sync.checkpoint(number + 1)
+    return os.getpid()
+
+
+async def walk_by_names(ctx: Context, steps: int) -> list[int]:
+    """What each step returned, in whichever attempt."""
+    return [await ctx.step(f"step {number}", _step, ctx, number) for number in range(steps)]
+
+
+async def _step(ctx: Context, number: int) -> int:
+    record_step(ctx, number)
+    await asyncio.sleep(STEP_S)
+    return number
+
+
 async def flaky(ctx: Context) -> int:
     """Fails once."""
     record(ctx)
@@ -115,6 +161,10 @@ class Jobs:
         self.nap_process = app.job(pool="process")(nap_process)
         self.gated = app.job()(gated)
         self.hog = app.job()(hog)
+        self.walk = app.job()(walk)
+        self.walk_process = app.job(pool="process")(walk_process)
+        self.walk_by_names = app.job()(walk_by_names)
+        self.walk_thread = app.job()(walk_thread)
         self.flaky = app.job(retries=1, backoff="1s")(flaky)
         self.segfault = app.job(pool="process", retries=0)(segfault)
         self.exit_hard = app.job(pool="process", retries=0)(exit_hard)

@@ -1,39 +1,16 @@
 """Workers over HTTP while servers die, calls get lost and a balancer sends them anywhere: each job runs once, and ends."""
 
 import signal
-import socket
-from typing import Any
 
 import pytest
 
 from faults.balancer import Balancer
 from faults.checks import check_effects, check_tables
-from faults.harness import ON_SQLITE, Child, Site, until
+from faults.harness import ON_SQLITE, Site, until
+from faults.remote import REMOTE, free_port, serve, works
 
 SEED = 20_260_101
 _LIVE = "select count(*) from job where state in ('assigned', 'running')"
-_REMOTE = "select count(*) from session where ended_at is null and remote"
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
-
-
-def _serve(site: Site, port: int) -> Child:
-    child = site.start("child_server", port=port)
-    child.hear("ready")
-    return child
-
-
-def _works(site: Site, url: str, **config: Any) -> Child:
-    before = site.value(_REMOTE)
-    child = site.start("child_remote", url=url, **config)
-    child.hear("ready")
-    until(lambda: site.value(_REMOTE) > before, "the worker registers")
-    return child
 
 
 def _submit_gated(site: Site, gate: str, count: int) -> list[str]:
@@ -53,36 +30,36 @@ def _check_ran_once(site: Site, ids: list[str]) -> None:
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_a_server_goes_and_comes_back_while_its_workers_run(site: Site, how: signal.Signals) -> None:
     """They go on, find the new one, and what ended meanwhile counts once."""
-    port = _free_port()
-    server = _serve(site, port)
+    port = free_port()
+    server = serve(site, port)
     url = f"http://127.0.0.1:{port}"
-    workers = [_works(site, url) for _ in range(2)]
+    workers = [works(site, url) for _ in range(2)]
     ids = _submit_gated(site, "first", 30) + _submit_gated(site, "second", 30)
     until(lambda: len(site.effects()) == 60, "all of them run")
     server.signal(how)
     server.wait()
     (site.folder / "first").touch()  # half of them end while there is nobody to tell
-    _serve(site, port)
+    serve(site, port)
     assert site.value(_LIVE) == 60
     until(lambda: site.value(_LIVE) == 30, "what ended is told to the new server")
     (site.folder / "second").touch()
     _check_ran_once(site, ids)
-    assert site.value(_REMOTE) == 2, "with the sessions that they had"
+    assert site.value(REMOTE) == 2, "with the sessions that they had"
     for worker in workers:
         worker.signal(signal.SIGTERM)
         assert worker.wait() == 0, worker.errors()
 
 
 def test_a_worker_that_dies_while_its_server_is_away_is_missed(site: Site) -> None:
-    port = _free_port()
-    server = _serve(site, port)
-    victim = _works(site, f"http://127.0.0.1:{port}")
+    port = free_port()
+    server = serve(site, port)
+    victim = works(site, f"http://127.0.0.1:{port}")
     ids = _submit_gated(site, "gate", 10)
     until(lambda: len(site.effects()) == 10, "all of them run")
     server.kill()
     victim.kill()
-    _serve(site, port)
-    survivor = _works(site, f"http://127.0.0.1:{port}")
+    serve(site, port)
+    survivor = works(site, f"http://127.0.0.1:{port}")
     (site.folder / "gate").touch()
     site.drained()
     tally = check_effects(site, ids)
@@ -93,11 +70,11 @@ def test_a_worker_that_dies_while_its_server_is_away_is_missed(site: Site) -> No
 
 def test_two_servers_behind_a_balancer_and_one_of_them_dies(site: Site) -> None:
     """Half of the calls arrive at the server where the session is not."""
-    ports = [_free_port(), _free_port()]
-    servers = [_serve(site, port) for port in ports]
+    ports = [free_port(), free_port()]
+    servers = [serve(site, port) for port in ports]
     with Balancer(*(f"http://127.0.0.1:{port}" for port in ports)) as balancer:
         for _ in range(2):
-            _works(site, balancer.url)
+            works(site, balancer.url)
         jobs = site.jobs()
         with jobs.app.sync as app:
             ids = [job.id for job in app.submit_many(jobs.quick.job(number) for number in range(500))]
@@ -107,16 +84,16 @@ def test_two_servers_behind_a_balancer_and_one_of_them_dies(site: Site) -> None:
         servers[0].kill()
         (site.folder / "gate").touch()
         _check_ran_once(site, ids + running)
-        assert site.value(_REMOTE) == 2
+        assert site.value(REMOTE) == 2
 
 
 @ON_SQLITE
 def test_a_line_that_loses_a_third_of_all_calls_costs_no_job_a_second_run(site: Site) -> None:
-    port = _free_port()
-    _serve(site, port)
+    port = free_port()
+    serve(site, port)
     with Balancer(f"http://127.0.0.1:{port}", lose=0.3, seed=SEED) as line:
         for _ in range(2):
-            _works(site, line.url)
+            works(site, line.url)
         jobs = site.jobs()
         with jobs.app.sync as app:
             ids = [job.id for job in app.submit_many(jobs.quick.job(number) for number in range(2000))]

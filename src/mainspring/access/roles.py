@@ -35,6 +35,8 @@ _GROUPS: dict[str, dict[str, tuple[Role, ...]]] = {
         "wait_jobs": _VIEW,
         "explain_job": _VIEW,
         "job_events": _VIEW,
+        "job_logs": _VIEW,
+        "job_partial": _VIEW,
         "submit_job": _SUBMIT,
         "submit_jobs": _SUBMIT,
         "clone_job": _SUBMIT,
@@ -95,6 +97,7 @@ _GROUPS: dict[str, dict[str, tuple[Role, ...]]] = {
     "System": {
         "statistics": _VIEW,
         "history": _VIEW,
+        "usage": _VIEW,
         "all_events": _VIEW,
         "declare": (*_OPERATE, *_WORK),
     },
@@ -108,7 +111,14 @@ _GROUPS: dict[str, dict[str, tuple[Role, ...]]] = {
         "list_tenants": _ADMINISTER,
         "create_tenant": _ADMINISTER,
         "set_quota": _ADMINISTER,
+        "seal_tenant": _ADMINISTER,
         "erase_tenant": _ADMINISTER,
+    },
+    "Secrets": {
+        "list_secrets": _OPERATE,
+        "set_secret": _ADMINISTER,
+        "delete_secret": _ADMINISTER,
+        "rotate_secrets": _ADMINISTER,
     },
 }
 
@@ -120,7 +130,12 @@ PERMISSIONS: dict[str, frozenset[Role]] = {
 OPEN = frozenset({"health_live", "health_ready", "version"})
 
 #: What concerns all tenants: the key must be one of all tenants, beside its role.
-INSTANCE = frozenset({"drain_node", "remove_node", "list_tenants", "create_tenant", "set_quota", "erase_tenant"})
+INSTANCE = frozenset(
+    {
+        *("drain_node", "remove_node", "rotate_secrets"),
+        *("list_tenants", "create_tenant", "set_quota", "seal_tenant", "erase_tenant"),
+    }
+)
 
 
 def allows(role: Role, operation: str) -> bool:

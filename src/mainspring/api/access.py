@@ -75,6 +75,13 @@ async def set_quota(ask: Ask) -> Reply:
     return document(await ask.verbs.tenants.set_quota(ask.path("name"), await ask.document(d.Quota)))
 
 
+@ACCESS.put("/v1/tenants/{name}/sealed", "seal_tenant", body=d.SealedRequest, answer=d.TenantDocument, problems=(409,))
+async def seal_tenant(ask: Ask) -> Reply:
+    """Seal a tenant, or unseal it. From now on arguments and results of its jobs are stored encrypted, or are not."""
+    asked = await ask.document(d.SealedRequest)
+    return document(await ask.verbs.tenants.seal(ask.path("name"), asked.sealed))
+
+
 @ACCESS.delete("/v1/tenants/{name}", "erase_tenant", answer=ErasedAnswer)
 async def erase_tenant(ask: Ask) -> Reply:
     """Erase a tenant. Its keys first, then everything else; only the hashes of its audit chain stay."""

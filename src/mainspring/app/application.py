@@ -47,6 +47,7 @@ from mainspring.execute.registry import Kind, Registry
 from mainspring.execute.types.catalogue import find_kind, refuse_reserved, with_types
 from mainspring.objects.place import ObjectPlace
 from mainspring.runtime.clock import Clock
+from mainspring.secrets.keys import read_master_keys
 from mainspring.store.contract import QueueRecord, Store, Transaction
 from mainspring.store.opening import StoreSettings, open_store
 from mainspring.submit import without_conflicts
@@ -243,13 +244,21 @@ class App(TypeFaces):
         if isinstance(self.settings, ServerSettings):
             self._remote = Remote(self.settings.open())
         else:
-            self._engine = Engine(await open_store(self.settings, self.clock), ObjectPlace(self.settings.objects_place))
+            keys = read_master_keys(os.environ)
+            store = await open_store(self.settings, self.clock)
+            self._engine = Engine(store, ObjectPlace(self.settings.objects_place, store.agree), keys=keys)
+            try:
+                await self._engine.sealing.look()
+            except BaseException:
+                await self._close()
+                raise
 
     async def _close(self) -> None:
         engine, self._engine = self._engine, None
         remote, self._remote = self._remote, None
         if engine is not None:
             engine.close()
+            engine.objects.close()
             await engine.store.close()
         if remote is not None:
             await remote.close()

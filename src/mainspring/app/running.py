@@ -60,6 +60,7 @@ class Running:
             app.engine.objects,
             keep_s=settings.keep_s,
             keep_failed_s=settings.keep_failed_s,
+            keys=app.engine.keys,
             leave=self.stop,
             url=None if serving is None else serving.settings.url,
         )

@@ -27,9 +27,11 @@ COMMANDS = {
     "nodes": "mainspring.cli.nodes:nodes_app",
     "templates": "mainspring.cli.templates:templates_app",
     "keys": "mainspring.cli.keys:keys_app",
+    "secrets": "mainspring.cli.secrets:secrets_app",
     "tenants": "mainspring.cli.tenants:tenants_app",
     "audit": "mainspring.cli.audit:audit_app",
     "migrate": "mainspring.cli.migrate:migrate",
+    "usage": "mainspring.cli.usage:usage",
     "doctor": "mainspring.cli.doctor:doctor",
     "bench": "mainspring.cli.bench:bench_app",
 }

@@ -77,6 +77,7 @@ def submit(
     timeout: Annotated[_Text, _option("DURATION", "How long one attempt may run.")] = None,
     unique: Annotated[_Text, _option("DURATION", "One job with the same arguments within this long.")] = None,
     limit_key: Annotated[_Text, _option("TEXT", "Count against the kind's limits under this key.")] = None,
+    secret: Annotated[list[str] | None, _option("NAME=SECRET", "A secret for the job; may be repeated.")] = None,
     complexity: Annotated[int | None, _option("1-10", "10 is the heaviest.")] = None,
     cpu: Annotated[float | None, _option("CORES", "CPU cores it needs.")] = None,
     memory_mb: Annotated[int | None, _option("MB", "Memory it needs.")] = None,
@@ -116,8 +117,15 @@ def _options(given: dict[str, Any]) -> JobOptions:
         start_by=read_moment("start_by", given["start_by"]),
         tags=given["tag"] or None,
         labels=given["label"] or None,
+        secrets=_secrets(given["secret"] or []) or None,
         **{name: given[name] for name in _SAME},
     )
+
+
+def _secrets(given: list[str]) -> dict[str, str]:
+    """`TOKEN=api-token`; `TOKEN` alone is a secret of the same name."""
+    pairs = [text.partition("=") for text in given]
+    return {own: name or own for own, _, name in pairs}
 
 
 def _within(wait: bool, wait_timeout: str | None) -> float | None:

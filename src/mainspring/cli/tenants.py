@@ -57,7 +57,9 @@ def _view(found: Sequence[d.TenantDocument]) -> "Iterable[RenderableType]":
 
 
 def _standing(tenant: d.TenantDocument) -> str:
-    return "" if tenant.erased_at is None else f"erased {stamp(tenant.erased_at)}"
+    if tenant.erased_at is not None:
+        return f"erased {stamp(tenant.erased_at)}"
+    return "sealed" if tenant.sealed else ""
 
 
 def _shown(value: float | None) -> str:
@@ -114,6 +116,34 @@ def quota(
                 found = await tenants.set_quota(name, _changed(before, *said))
         made = found
         Output(as_json).show(made, lambda: _view([made]))
+
+    perform(work())
+
+
+@tenants_app.command("set")
+def set_tenant(
+    name: Name,
+    sealed: Annotated[
+        bool,
+        typer.Option(
+            "--sealed/--unsealed",
+            help="Store arguments and results of its jobs encrypted from now on, or not.",
+            show_default=False,
+        ),
+    ],
+    store: StoreUrl = None,
+    server: ServerUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Seal a tenant: from now on what its jobs take and return is stored encrypted.
+
+    What is stored already stays as it is, and readable. Every process on the store needs the keys (`mainspring secrets new-key`).
+    """
+
+    async def work() -> None:
+        async with opened(store, server) as app:
+            made = await app.verbs().tenants.seal(name, sealed)
+        Output(as_json).show(made, lambda: [text(f"{name} is {'sealed' if sealed else 'not sealed any more'}")])
 
     perform(work())
 

@@ -17,5 +17,9 @@ class RemoteTenants:
     async def set_quota(self, name: str, quota: d.Quota) -> d.TenantDocument:
         return await self._asker.patch(path("tenants", name), d.TenantDocument, quota)
 
+    async def seal(self, name: str, sealed: bool) -> d.TenantDocument:
+        request = d.SealedRequest(sealed=sealed)
+        return await self._asker.put(path("tenants", name, "sealed"), d.TenantDocument, request)
+
     async def erase(self, name: str) -> int:
         return (await self._asker.delete(path("tenants", name), dict[str, int]))["jobs"]

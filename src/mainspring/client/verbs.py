@@ -11,6 +11,7 @@ from mainspring.client.keys import RemoteKeys
 from mainspring.client.nodes import RemoteNodes
 from mainspring.client.queues import RemoteQueues
 from mainspring.client.schedules import RemoteSchedules
+from mainspring.client.secrets import RemoteSecrets
 from mainspring.client.system import RemoteSystem
 from mainspring.client.templates import RemoteTemplates
 from mainspring.client.tenants import RemoteTenants
@@ -55,5 +56,6 @@ class RemoteVerbs:
         self.nodes = RemoteNodes(asker)
         self.system = RemoteSystem(asker)
         self.keys = RemoteKeys(asker)
+        self.secrets = RemoteSecrets(asker)
         self.tenants = RemoteTenants(asker)
         self.audit = RemoteAudit(asker)

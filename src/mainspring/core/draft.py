@@ -92,6 +92,7 @@ def _options(options: JobOptions, now: Micros, schedule: str | None, occurrence_
         tags=_said(options.tags, ()),
         key=_said(options.key, None),
         limit_key=_said(options.limit_key, None),
+        secrets=_said(options.secrets, {}),
         schedule=schedule,
         occurrence_at=occurrence_at,
     )

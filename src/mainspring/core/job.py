@@ -51,6 +51,7 @@ class Options(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tags: tuple[str, ...] = ()
     key: str | None = None
     limit_key: str | None = None
+    secrets: dict[str, str] = {}  # names of the job's own -> names of its tenant's secrets
     schedule: str | None = None
     occurrence_at: Micros | None = None
 

@@ -48,6 +48,7 @@ class Reason(StrEnum):
     TIMEOUT = "timeout"
     ARGUMENTS = "arguments"  # the stored arguments no longer fit the function
     UNKNOWN_KIND = "unknown_kind"
+    SECRETS = "secrets"  # a secret that it needs is missing, or cannot be opened
     RESULT = "result"  # the function returned something that cannot be stored
     KILLED = "killed"  # its process died: a segfault, out of memory
     LOST = "lost"  # its worker died, once too often

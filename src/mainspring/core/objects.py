@@ -6,8 +6,8 @@ looks at whole days, and nothing has to remember who has objects. Below it:
     logs/<attempt>/<number>          pieces of what an attempt wrote, in order
     partial/<attempt>/<number>       pieces of what an attempt gave out while it ran
     outputs/<attempt>/<name>         files, and a result that is too large for its row ("result")
-    checkpoints/<attempt>/<number>   what an attempt would go on from
-    steps/<name>                     what a named step returned, in whichever attempt
+    checkpoints/<attempt>            what the next attempt goes on from; replaces those of earlier attempts
+    steps/<attempt>/<name>           what a named step returned
 
 What an attempt writes carries its number, so an attempt that should not be there any more spoils nothing of a later one.
 """
@@ -23,6 +23,8 @@ from mainspring.core.partition import format_id
 from mainspring.errors import InvalidError
 
 JOBS = "jobs/"
+CHECKPOINTS = "checkpoints/"
+STEPS = "steps/"
 RESULT = "result"  # the output that is the job's result
 INLINE_RESULT_BYTES = 65_536  # what is larger becomes an object
 MAX_OUTPUTS = 1000
@@ -30,7 +32,7 @@ MAX_OUTPUTS = 1000
 _MAX_ESCAPED = 240  # a part of a path is a file's name, and those end at 255 bytes
 _PART = r"[A-Za-z0-9_~%-]{1,240}"
 _PLACE = re.compile(
-    rf"(?:(?:logs|partial|checkpoints)/(?P<attempt>\d{{6,10}})/\d{{10,12}}|outputs/(?P<by>\d{{6,10}})/{_PART}|steps/{_PART})"
+    rf"(?:logs|partial)/\d{{6,10}}/\d{{10,12}}|(?:outputs|steps)/\d{{6,10}}/{_PART}|checkpoints/\d{{6,10}}"
 )
 _PREFIX = re.compile(r"(?:logs|partial|checkpoints|outputs|steps)/[A-Za-z0-9_~%/-]{0,260}")
 
@@ -60,21 +62,26 @@ def partial(attempt: int, number: int | None = None) -> str:
     return _numbered("partial", attempt, number)
 
 
-def checkpoints(attempt: int | None = None, number: int | None = None) -> str:
-    return "checkpoints/" if attempt is None else _numbered("checkpoints", attempt, number)
+def checkpoint(attempt: int) -> str:
+    return f"{CHECKPOINTS}{attempt:06}"
 
 
 def output(attempt: int, name: str) -> str:
     return f"outputs/{attempt:06}/{_escaped('name', name)}"
 
 
-def step(name: str) -> str:
-    return f"steps/{_escaped('name', name)}"
+def step(attempt: int, name: str) -> str:
+    return f"{STEPS}{attempt:06}/{_escaped('name', name)}"
 
 
-def output_of(place: str) -> str:
-    """The name that `output` was given."""
+def name_of(place: str) -> str:
+    """The name that `output` or `step` was given."""
     return unquote(place.rpartition("/")[2])
+
+
+def attempt_of(place: str) -> int:
+    """The attempt that wrote it."""
+    return int(place.split("/")[1])
 
 
 def check_place(name: str, writer: int | None = None) -> str:
@@ -82,9 +89,8 @@ def check_place(name: str, writer: int | None = None) -> str:
     found = _PLACE.fullmatch(name)
     if found is None:
         raise InvalidError("name", f"{name!a} is no name of a job's object")
-    attempt = found["attempt"] or found["by"]
-    if writer is not None and attempt is not None and int(attempt) != writer:
-        raise InvalidError("name", f"{name!a} belongs to attempt {int(attempt)}; this is attempt {writer}")
+    if writer is not None and attempt_of(name) != writer:
+        raise InvalidError("name", f"{name!a} belongs to attempt {attempt_of(name)}; this is attempt {writer}")
     return name
 
 

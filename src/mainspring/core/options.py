@@ -5,7 +5,7 @@ later overrides, field by field. Each check names its field. Relative times stay
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypedDict, Unpack
 
@@ -14,6 +14,7 @@ from msgspec import UNSET, Struct, UnsetType, structs
 from mainspring.core.duration import parse_duration
 from mainspring.core.job import DEFAULT_QUEUE, DEFAULT_TENANT, MAX_NAME, MAX_PRIORITY, MAX_TAGS, MIN_PRIORITY, Resources
 from mainspring.core.retry import Backoff
+from mainspring.core.secret import MAX_SECRETS, check_local_name
 from mainspring.core.timer import Micros, seconds, to_micros
 from mainspring.errors import InvalidError
 
@@ -51,6 +52,7 @@ class JobOptions(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_u
     key: str | UnsetType = UNSET
     unique_s: float | UnsetType = UNSET
     limit_key: str | UnsetType = UNSET
+    secrets: dict[str, str] | UnsetType = UNSET
     tags: tuple[str, ...] | UnsetType = UNSET
     labels: frozenset[str] | UnsetType = UNSET
     resources: Resources | UnsetType = UNSET
@@ -68,6 +70,7 @@ class GivenOptions(TypedDict, total=False):
     deadline: when it should have ended: raises its urgency, and a miss is recorded.
     key: one job per tenant and key. unique: one job with the same arguments within this period.
     limit_key: counts against the kind's limits apart from jobs with another key.
+    secrets: names of the job's own, and the secrets of its tenant that they stand for: {"TOKEN": "api-token"}.
     tags: for people. labels: a worker must have all of them. cpu, memory_mb, gpu: what it needs of a worker.
     """
 
@@ -86,6 +89,7 @@ class GivenOptions(TypedDict, total=False):
     key: str | None
     unique: Duration | None
     limit_key: str | None
+    secrets: Mapping[str, str] | None
     tags: Iterable[str] | None
     labels: Iterable[str] | None
     cpu: float | None
@@ -205,6 +209,14 @@ def _names(field: str, value: object, most: int) -> tuple[str, ...]:
     return names
 
 
+def _secrets(field: str, value: object) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise InvalidError(field, f"expected names like {{'TOKEN': 'api-token'}}, got {type(value).__name__}")
+    if len(value) > MAX_SECRETS:
+        raise InvalidError(field, f"has {len(value)} entries; at most {MAX_SECRETS} are allowed")
+    return {check_local_name(field, own): check_name(f"{field}.{own}", name) for own, name in value.items()}
+
+
 def _resources(said: dict[str, Any]) -> Resources:
     return Resources(
         cpu=_cores("cpu", said["cpu"]) if "cpu" in said else 0.0,
@@ -241,6 +253,7 @@ _CHECKS: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
     "key": ("key", check_name),
     "unique": ("unique_s", _positive_duration),
     "limit_key": ("limit_key", check_name),
+    "secrets": ("secrets", _secrets),
     "tags": ("tags", _tags),
     "labels": ("labels", _labels),
 }

@@ -16,7 +16,7 @@ from mainspring.core.retry import Backoff
 from mainspring.core.timer import from_micros, read_time
 from mainspring.errors import InvalidError
 
-_SAME = ("queue", "tenant", "client", "priority", "complexity", "retries", "key", "limit_key")
+_SAME = ("queue", "tenant", "client", "priority", "complexity", "retries", "key", "limit_key", "secrets")
 _BACKOFF = {"base_s", "cap_s"}
 
 

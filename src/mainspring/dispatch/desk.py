@@ -13,14 +13,17 @@ from contextlib import aclosing
 from functools import partial
 from typing import Protocol
 
+from msgspec import structs
+
 from mainspring.core.lifecycle import Reason
-from mainspring.core.objects import Found, check_place, check_prefix
+from mainspring.core.objects import CHECKPOINTS, Found, attempt_of, check_place, check_prefix
 from mainspring.dispatch.dispatcher import Dispatcher
 from mainspring.dispatch.matcher import Seat
 from mainspring.dispatch.place import Cancel, Place
 from mainspring.errors import MainspringError, SessionEndedError, StoreUnavailableError
 from mainspring.objects.place import Data, ObjectPlace
 from mainspring.runtime.log import get_logger
+from mainspring.secrets.sealing import Sealing
 from mainspring.store.contract import Attempts, LiveJob, Sessions
 from mainspring.wire import Assignment, Outcome, OutcomeType, PullReply, Report, ReportReply, WorkerInfo
 
@@ -43,9 +46,12 @@ class Desk:
 
     node: bytes  # set by the node when it has joined
 
-    def __init__(self, store: DeskStore, objects: ObjectPlace, settle: Settle, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, store: DeskStore, objects: ObjectPlace, sealing: Sealing, settle: Settle, wake: Callable[[], None]
+    ) -> None:
         self._store = store
         self._objects = objects
+        self._sealing = sealing
         self._settle = settle
         self._wake = wake
         self._places: dict[bytes, Place] = {}
@@ -154,14 +160,32 @@ class Desk:
         """What was accepted before is not asked again: the report was repeated because its answer got lost."""
         async with place.settling:
             fresh = [outcome for outcome in outcomes if not place.has_accepted(outcome)]
-            rejected = await self._settle(session, fresh) if fresh else []
+            rejected = await self._settle(session, await self._sealed(place, fresh)) if fresh else []
             place.accept(outcome for outcome in fresh if outcome.job not in rejected)
             self._end_live(place, fresh)
             return rejected
 
+    async def _sealed(self, place: Place, outcomes: list[Outcome]) -> list[Outcome]:
+        """As they are stored: results of sealed tenants are encrypted. What is not live here is about to be rejected."""
+        await self._sealing.look()
+        if not self._sealing.tenants:
+            return outcomes
+        return [
+            structs.replace(outcome, result=self._sealed_result(place.live[outcome.job], outcome.result))
+            if outcome.result is not None and place.holds(outcome.job, outcome.attempt)
+            else outcome
+            for outcome in outcomes
+        ]
+
+    def _sealed_result(self, live: Assignment | LiveJob, result: bytes) -> bytes:
+        tenant = self.dispatcher.lanes.known[live.lane].lane.tenant
+        return self._sealing.seal(tenant, live.job, "result", result)
+
     async def put_object(self, session: bytes, job: bytes, attempt: int, name: str, data: Data) -> None:
         self._check_live(session, job, attempt)
         await self._objects.put(job, check_place(name, attempt), data)
+        if attempt > 1 and name.startswith(CHECKPOINTS):
+            await self._forget_earlier(job, attempt)
 
     async def get_object(self, session: bytes, job: bytes, attempt: int, name: str) -> AsyncGenerator[bytes, None]:
         self._check_live(session, job, attempt)
@@ -172,6 +196,12 @@ class Desk:
     async def find_objects(self, session: bytes, job: bytes, attempt: int, prefix: str) -> list[Found]:
         self._check_live(session, job, attempt)
         return await self._objects.find(job, check_prefix(prefix))
+
+    async def _forget_earlier(self, job: bytes, attempt: int) -> None:
+        """A job that snoozes for ever keeps one checkpoint, and not one of each attempt."""
+        for each in await self._objects.find(job, CHECKPOINTS):
+            if attempt_of(each.name) < attempt:
+                await self._objects.delete(job, each.name)
 
     def _check_live(self, session: bytes, job: bytes, attempt: int) -> None:
         """A worker reaches the objects of what it runs, and no others."""

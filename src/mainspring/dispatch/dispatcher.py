@@ -16,11 +16,12 @@ from mainspring.core.job import Options, Resources
 from mainspring.core.timer import SECOND, Micros
 from mainspring.dispatch.lanes import Lanes, LaneState, LimitKey
 from mainspring.dispatch.matcher import Matcher, Seat
+from mainspring.dispatch.outfitting import Outfitted, Outfitter
 from mainspring.dispatch.ready import Choice, Window
 from mainspring.runtime.clock import Clock
 from mainspring.runtime.gauges import Gauges
-from mainspring.store.contract import Assigned, Catalog, Dispatch, Hint, Pick, Ready, Stream
-from mainspring.wire import Assignment
+from mainspring.store.contract import Assigned, Catalog, Dispatch, Hint, Pick, Ready, Spec, Stream
+from mainspring.wire import Assignment, Outcome
 
 RELIST_S = 10.0
 LOST_RELIST_S = 0.2
@@ -33,6 +34,7 @@ _OPTIONS_CACHE = 1024
 
 Deliver = Callable[[bytes, list[Assignment]], None]
 Return = Callable[[bytes, list[tuple[bytes, int]]], Awaitable[None]]
+Settle = Callable[[bytes, Sequence[Outcome]], Awaitable[list[bytes]]]
 
 
 class DispatchStore(Dispatch, Catalog, Protocol):
@@ -52,6 +54,8 @@ class Dispatcher:
         gauges: Gauges,
         deliver: Deliver,
         return_unseen: Return,
+        outfitter: Outfitter,
+        settle: Settle,
     ) -> None:
         self.node: bytes | None = None  # set by the node when it has joined
         self.matcher = Matcher()
@@ -62,6 +66,8 @@ class Dispatcher:
         self._gauges = gauges
         self._deliver = deliver
         self._return = return_unseen
+        self._outfitter = outfitter
+        self._settle = settle
         self._doubted: dict[bytes, list[tuple[bytes, int]]] = {}
         self._all = range(partitions)
         self._owned: frozenset[int] = frozenset()
@@ -328,32 +334,45 @@ class Dispatcher:
 
     async def _hand_over(self, won: list[Choice]) -> None:
         specs = {spec.job: spec for spec in await self._store.read_specs([ready.job for _, _, ready in won])}
+        bare = {
+            ready.job: self._assignment(stream, ready, spec)
+            for _, stream, ready in won
+            if (spec := specs.get(ready.job))
+        }
+        outfitted = await self._outfitter.outfit(list(bare.values()))
+        if outfitted:
+            await self._refuse(won, outfitted)
         batches: dict[bytes, list[Assignment]] = {}
-        known = self.lanes.known
         for session, stream, ready in won:
-            state, spec = known[stream[2]], specs.get(ready.job)
-            if spec is None:  # its tenant was erased just now
+            assignment = outfitted.get(ready.job) or bare.get(ready.job)
+            if isinstance(assignment, Assignment):
+                batches.setdefault(session, []).append(assignment)
+            else:  # refused, or its tenant was erased just now
                 self._give_back(session, stream)
-                continue
-            lane = state.lane
-            assignment = Assignment(
-                ready.job,
-                ready.attempt + 1,
-                lane.tenant,
-                lane.queue,
-                lane.kind,
-                spec.arguments,
-                self._decoded(spec.options),
-                spec.failures,
-                state.number,
-            )
-            batches.setdefault(session, []).append(assignment)
         self._gauges.assigned += len(won)
         for session, batch in batches.items():
             seat = self.matcher.seats.get(session)
             if seat is not None:
                 seat.coming -= len(batch)
             self._deliver(session, batch)
+
+    def _assignment(self, stream: Stream, ready: Ready, spec: Spec) -> Assignment:
+        state = self.lanes.known[stream[2]]
+        lane, options = state.lane, self._decoded(spec.options)
+        return Assignment(
+            *(ready.job, ready.attempt + 1, lane.tenant, lane.queue, lane.kind),
+            *(spec.arguments, options, spec.failures, state.number),
+        )
+
+    async def _refuse(self, won: list[Choice], outfitted: dict[bytes, Outfitted]) -> None:
+        """Settle those that cannot have what they need."""
+        refused: dict[bytes, list[Outcome]] = {}
+        for session, _, ready in won:
+            outcome = outfitted.get(ready.job)
+            if isinstance(outcome, Outcome):
+                refused.setdefault(session, []).append(outcome)
+        for session, outcomes in refused.items():
+            await self._settle(session, outcomes)
 
     def _take_back(self, choices: list[Choice], refused: dict[Ready, Assigned], released: int) -> None:
         """Somebody else was first, or a limit holds the job back: its worker has room again, and the window a wrong idea.

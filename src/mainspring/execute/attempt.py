@@ -56,8 +56,7 @@ def stopped(attempt: Attempt, ended: Outcome | None) -> Outcome:
 
 
 def _used_so_far(attempt: Attempt) -> Usage | None:
-    own = cpu_usage(attempt.cpu_ns) if attempt.cpu_ns else None
-    return together(own, attempt.services.usage if attempt.services is not None else None)
+    return together(cpu_usage(attempt.cpu_ns), attempt.services.usage if attempt.services is not None else None)
 
 
 def _stopped(attempt: Attempt, ended: Outcome | None) -> Outcome:

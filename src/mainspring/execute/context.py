@@ -7,35 +7,55 @@ attempt, and `cancelled` turns true once, before anything else is done to stop t
 
 import asyncio
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import datetime
+from typing import Any, ParamSpec, TypeVar, overload
+
+import msgspec
 
 from mainspring.core.objects import partial
+from mainspring.core.options import Duration
 from mainspring.core.partition import format_id
 from mainspring.core.segments import LEVELS, as_lines
 from mainspring.core.timer import from_micros
 from mainspring.errors import InvalidError
+from mainspring.execute.checkpoints import Checkpoints
 from mainspring.execute.masking import mask_for
 from mainspring.execute.partials import encode_partial
+from mainspring.execute.remembering import Memory, Step
 from mainspring.execute.services import Services
 from mainspring.execute.signals import Cancel
+from mainspring.execute.sync_context import SyncContext
 from mainspring.wire import Assignment, Progress
 
 MAX_PROGRESS_MESSAGE = 1000
 
 Tell = Callable[[Progress], None]
+_T = TypeVar("_T")
+_P = ParamSpec("_P")
 
 
 class Context:
     """One attempt, as its function sees it."""
 
-    __slots__ = ("_assignment", "_cancelled", "_partials", "_services", "_tell", "_waiters")
+    __slots__ = (
+        "_assignment",
+        "_cancelled",
+        "_checkpoints",
+        "_memory",
+        "_partials",
+        "_services",
+        "_tell",
+        "_waiters",
+    )
 
     def __init__(self, assignment: Assignment, tell: Tell, services: Services) -> None:
         """`tell` takes the attempt's progress, in any thread."""
         self._assignment = assignment
         self._tell = tell
         self._services = services
+        self._checkpoints = Checkpoints(services)
+        self._memory = Memory(services)
         self._partials = itertools.count(1)
         self._cancelled = False
         self._waiters: list[asyncio.Future[None]] = []
@@ -135,6 +155,50 @@ class Context:
         number = next(self._partials)
         data = encode_partial(number, value)
         await self._services.put(partial(self._assignment.attempt, number), data)
+
+    async def checkpoint(self, state: object, every: Duration | None = None) -> None:
+        """Save where the job is, as JSON: the next attempt finds it in `resume`. It is durable when this returns.
+
+        `every`: save no more often than that, however often this is called; what is held back is saved when the function ends,
+        also when it is asked to stop, but not when its process dies.
+        """
+        await self._checkpoints.save(state, every)
+
+    @property
+    def resume(self) -> Any:
+        """The newest checkpoint of the attempts before, as plain JSON; None where there is none."""
+        data = self._services.resume
+        return None if data is None else msgspec.json.decode(data)
+
+    @overload
+    async def step(
+        self, name: str, function: Callable[_P, Coroutine[Any, Any, _T]], /, *args: _P.args, **kwargs: _P.kwargs
+    ) -> _T: ...
+
+    @overload
+    async def step(self, name: str, function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T: ...
+
+    async def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Call a function once in the life of the job: a later attempt gets what it returned, and does not call it again.
+
+        Its result, JSON, is durable when this returns, and is read back as the function's return annotation says. A function that
+        is not async runs in a thread. The name is the step's own within the job; with other arguments than before it is an error.
+        """
+        step = Step(name, function, args, kwargs)
+        result = await self._memory.recall(step)
+        if result is None:
+            try:
+                value = await step.run()
+            except BaseException:
+                self._memory.forget(step)
+                raise
+            result = await self._memory.remember(step, value)
+        return step.decode(result)
+
+    @property
+    def sync(self) -> SyncContext:
+        """For functions that are not async: the same calls, not awaited."""
+        return SyncContext(self)
 
     @property
     def cancelled(self) -> bool:

@@ -13,11 +13,25 @@ from typing import Any, Final
 
 import msgspec
 
+from mainspring.errors import InvalidError
+
 _MIN_INT: Final = -(2**63)
 _MAX_INT: Final = 2**63 - 1
 _long_number = re.compile(rb"[0-9]{19}").search
 
 encode = msgspec.json.Encoder().encode
+
+
+def exact_json(field: str, value: object) -> bytes:
+    """InvalidError if it has no such form."""
+    try:
+        data = encode(value)
+        problem = number_problem(value) if may_alter(data) else None
+    except Exception as error:  # a value's own code may raise anything
+        raise InvalidError(field, words(error)) from None
+    if problem is not None:
+        raise InvalidError(field, problem)
+    return data
 
 
 def may_alter(data: bytes) -> bool:

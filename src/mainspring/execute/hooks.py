@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from mainspring.errors import InvalidError
 from mainspring.execute.registry import Kind
@@ -39,6 +39,8 @@ class Hooks(Struct, kw_only=True):
             await _call_safely(hook)
 
     async def ended(self, assignment: Assignment, kind: Kind | None, outcome: Outcome) -> None:
+        if assignment.secrets:  # what hooks write is not masked
+            assignment = structs.replace(assignment, secrets={})
         if outcome.type is OutcomeType.COMPLETED and self.on_success and kind is not None:
             result = _result(kind, outcome)
             for hook in self.on_success:

@@ -1,7 +1,8 @@
 """What attempts use, measured where they run: in the event loop, in a thread, in a process of the pool.
 
 Used by the runner, the threads and the child. Guarantees: measuring never changes what a function does or raises; what cannot be
-known stays None. The event loop's own part is cheap enough for functions that do nothing: see `bench/usage_cost.py`.
+known stays None. Nothing is kept of a function that used less than a tenth of a millisecond, so what does nothing costs two
+looks at a clock and no more: see `bench/usage_cost.py`.
 """
 
 import resource
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 
 from mainspring.wire import Outcome, Usage
 
+LEAST_NS = 100_000
 _FRESH_NS = 1_000_000
 
 
@@ -23,8 +25,9 @@ class Metered(Protocol):
     cpu_ns: int
 
 
-def cpu_usage(cpu_ns: int) -> Usage:
-    return Usage(cpu_s=cpu_ns // 1000 / 1_000_000)
+def cpu_usage(cpu_ns: int) -> Usage | None:
+    """None where it is not worth keeping: less than what it costs to schedule the job."""
+    return Usage(cpu_s=cpu_ns // 1000 / 1_000_000) if cpu_ns >= LEAST_NS else None
 
 
 class StepMeter:

@@ -11,20 +11,14 @@ import msgspec
 from mainspring.core.job import MAX_RESULT_BYTES
 from mainspring.errors import InvalidError
 from mainspring.execute.arguments import json_types
-from mainspring.execute.exact import encode, may_alter, number_problem, words
+from mainspring.execute.exact import exact_json
 
 
 def encode_result(value: object) -> bytes | None:
     """JSON of a result; InvalidError if it has no such form or is too large."""
     if value is None:
         return None
-    try:
-        data = encode(value)
-        problem = number_problem(value) if may_alter(data) else None
-    except Exception as error:  # a value's own code may raise anything
-        raise InvalidError("result", words(error)) from None
-    if problem is not None:
-        raise InvalidError("result", problem)
+    data = exact_json("result", value)
     if len(data) > MAX_RESULT_BYTES:
         raise InvalidError("result", f"{len(data):,} bytes of JSON are too many: the limit is {MAX_RESULT_BYTES:,}")
     return data

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from mainspring.core.lifecycle import Reason
 from mainspring.errors import InvalidError, NotFoundError
 from mainspring.execute.attempt import Attempt, Stop, stopped
+from mainspring.execute.checkpoints import load
 from mainspring.execute.context import Context
 from mainspring.execute.hooks import Hooks
 from mainspring.execute.logs import DEFAULT_LIMIT, writer_of
@@ -140,9 +141,11 @@ class Runner:
         if attempt.stop is not None:  # before it began
             return await self._end(attempt, None)
         attempt.begun = True
-        if assignment.options.timeout_s is not None:
-            self._arm(attempt)
         try:
+            if attempt.context is not None:
+                await self._load(attempt)
+            if assignment.options.timeout_s is not None:
+                self._arm(attempt)
             value, rest = self._meter.enter(kind.function(*args, **kwargs), attempt)
             if rest is not None:
                 value = await rest
@@ -150,9 +153,7 @@ class Runner:
         except (KeyboardInterrupt, GeneratorExit):  # the process or the loop ends, not the job
             raise
         except BaseException as error:  # also a CancelledError that nobody asked for
-            outcome = conclude_error(assignment, kind, error, self._now)
-        if outcome.usage is None:
-            outcome = replace(outcome, usage=cpu_usage(attempt.cpu_ns))
+            outcome = replace(conclude_error(assignment, kind, error, self._now), usage=cpu_usage(attempt.cpu_ns))
         if attempt.stop is not None or attempt.services is not None or self._follow:
             return await self._end(attempt, outcome)
         self._settle(attempt, outcome)
@@ -166,6 +167,10 @@ class Runner:
             outcome = refused(assignment, Reason.ARGUMENTS, error)
         except NotFoundError as error:
             outcome = refused(assignment, Reason.UNKNOWN_KIND, error)
+        except asyncio.CancelledError:  # a stop, before there was something that could be told
+            if attempt.stop is None:
+                raise
+            outcome = None
         except Exception as error:  # the pool's own trouble, such as no more processes
             outcome = conclude_error(assignment, kind, error, self._now) if kind else None
         await self._end(attempt, outcome)
@@ -178,13 +183,25 @@ class Runner:
             return None
         if kind.pool is Pool.PROCESS:
             self._services(attempt)
+            if kind.takes_context:
+                await self._load(attempt)
             hear = partial(self._hear, attempt)
             return await self._processes.perform(attempt, kind, partial(self._arm, attempt), hear)
         current.set(partial(self._log, attempt))
         args, kwargs, attempt.context = prepare(attempt.assignment, kind, partial(self._make_context, attempt))
+        if attempt.context is not None:
+            await self._load(attempt)
         function: Any = partial(kind.function, *args, **kwargs)
         work = partial(in_thread, partial(call, attempt.assignment, kind, function, self._now))
         return await self._threads.perform(attempt, work, partial(self._arm, attempt))
+
+    async def _load(self, attempt: Attempt) -> None:
+        """What the attempt goes on from: however long that takes, its function does not begin without it."""
+        if attempt.assignment.attempt > 1:
+            attempt.begun = True  # so that a stop ends the waiting
+            services = self._services(attempt)
+            services.resume = await load(services)
+            attempt.begun = attempt.kind is not None and attempt.kind.pool is _ASYNC
 
     def _make_context(self, attempt: Attempt) -> Context:
         return Context(attempt.assignment, partial(self._hear, attempt), self._services(attempt))
@@ -270,7 +287,7 @@ class Runner:
         told = self._halt(attempt)
         if attempt.kind is None or attempt.kind.pool is Pool.PROCESS:
             return  # it ends for certain: its pool kills it
-        if attempt.kind.pool is _ASYNC or (told and why is Stop.CANCEL):
+        if attempt.kind.pool is _ASYNC or (told and why is not Stop.TIMEOUT):
             self._set_timer(attempt, self._stop_grace_s)
         elif why is Stop.CANCEL:
             attempt.stop = None  # a thread whose function cannot be told: what it ends with is what happened

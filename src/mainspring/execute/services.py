@@ -7,8 +7,9 @@ any event loop may call. Guarantees:
 - `put` returns when the object is durable; calls are repeated until they are answered, and `SessionEndedError` says that the
   attempt is no longer this worker's: nothing that it still does will count.
 - `conclude` adds to an outcome what the attempt has stored and used, once its function has ended.
-- `close`, in the worker's process only, runs what was added to `closers` (logs to flush, folders to remove), the last first, after
-  the function's end and before its outcome is reported. One that fails is logged; each must bound its own time.
+- `close` runs what was added to `closers` (logs to flush, folders to remove) in that process, the last first, after the function's
+  end and before its outcome is reported. One that fails is logged; each must bound its own time. A child that is killed closes
+  nothing.
 """
 
 from collections.abc import Awaitable, Callable
@@ -18,6 +19,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from mainspring.core.objects import Found
+from mainspring.errors import SessionEndedError
 from mainspring.execute.usage import together
 from mainspring.runtime.log import get_logger
 from mainspring.wire import Assignment, Outcome, OutcomeType, Stored, Usage
@@ -51,10 +53,12 @@ class Services:
     ) -> None:
         self.assignment = assignment
         self.log = log
+        self.objects = objects
         self.write: Write = write or self._write
         self.put = objects.put
         self.read = objects.read
         self.find = objects.find
+        self.resume: bytes | None = None  # the newest checkpoint of the attempts before
         self.outputs: list[Stored] = []
         self.usage: Usage | None = None
         self.closers: list[Callable[[], Awaitable[None]]] = []
@@ -77,6 +81,8 @@ class Services:
         for closer in reversed(self.closers):
             try:
                 await closer()
+            except SessionEndedError:
+                continue  # the attempt is somebody else's by now: nobody wants what it would store
             except Exception:
                 _log.exception("an attempt was not closed cleanly", kind=self.assignment.kind)
 

@@ -9,6 +9,8 @@ import inspect
 import time
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from mainspring.core.lifecycle import Reason
 from mainspring.core.timer import Micros
 from mainspring.errors import InvalidError
@@ -57,7 +59,7 @@ def conclude_value(assignment: Assignment, value: object, usage: Usage | None = 
     except InvalidError as error:
         if inspect.iscoroutine(value):
             value.close()  # or Python would warn, far from here, that nobody awaited it
-        return refused(assignment, Reason.RESULT, error)
+        return replace(refused(assignment, Reason.RESULT, error), usage=usage)
 
 
 def conclude_error(assignment: Assignment, kind: Kind, error: BaseException, now: Now) -> Outcome:

@@ -167,6 +167,21 @@ class Tally(Struct, frozen=True, gc=False):
     run: Micros
 
 
+class UsageTally(Struct, frozen=True, gc=False):
+    """What the attempts of jobs that ended used, summed; `peak_mb` is the highest. None: of none of them is it known."""
+
+    client: str | None
+    kind: str
+    jobs: int
+    attempts: int
+    cpu_s: float
+    peak_mb: float | None = None
+    read_bytes: int | None = None
+    written_bytes: int | None = None
+    received_bytes: int | None = None
+    sent_bytes: int | None = None
+
+
 class AttemptFailure(Struct, frozen=True):
     attempt: int
     at: Micros
@@ -278,6 +293,13 @@ class Jobs(Protocol):
 
     async def tally_ended(self, tenant: str, since: Micros, until: Micros, step: Micros) -> list[Tally]:
         """Jobs that ended from `since` on and before `until`, counted by periods of `step` from `since` on: for people."""
+
+    async def tally_usage(
+        self, tenant: str, since: Micros, until: Micros, limit: int
+    ) -> tuple[list[UsageTally], Micros]:
+        """What jobs used that ended from `since` on and before `until`, by client and kind: their last attempts, and those before
+        that failed. About `limit` jobs of each end are looked at, the earliest; answers also up to when all are in it, which is
+        later than `since` (`until` where that is all): go on from there."""
 
     async def read_progress(self, ids: Sequence[bytes]) -> list[Progress | None]:
         """What the current attempt said last; in the order asked."""
@@ -447,6 +469,9 @@ class LimitUse(Struct, frozen=True):
 
 class Catalog(Protocol):
     """Small definitions: lanes, queues, kinds, limits."""
+
+    async def agree(self, name: str, value: str | None) -> str | None:
+        """A setting of the whole installation: the first value that anybody gives it stays, and is the answer. None: only read."""
 
     async def read_lanes(self, numbers: Sequence[int]) -> dict[int, Lane]:
         """The lanes known by these numbers."""

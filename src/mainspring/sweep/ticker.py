@@ -6,6 +6,7 @@ since it was read, so any number of tickers make one job per occurrence. It slee
 
 import random
 from functools import lru_cache
+from typing import Protocol
 
 from msgspec import Struct, json, structs
 
@@ -19,7 +20,9 @@ from mainspring.core.schedule import Rule
 from mainspring.core.timer import SECOND, Micros, from_micros, seconds, to_micros
 from mainspring.runtime.clock import Clock
 from mainspring.runtime.gauges import Gauges
+from mainspring.secrets.sealing import Sealing
 from mainspring.store.contract import Firing, Hint, MissedRecord, ScheduleRecord, Schedules
+from mainspring.store.service import Tenants
 
 LOOK_S = 30.0
 REST_S = 10.0  # never long: the clock may be set meanwhile
@@ -38,13 +41,19 @@ class Definition(Struct, frozen=True):
 decode_definition = lru_cache(maxsize=4096)(json.Decoder(Definition).decode)
 
 
+class TickerStore(Schedules, Tenants, Protocol):
+    """What the ticker needs of a store."""
+
+
 class Ticker:
     """Fires what is due."""
 
     name = "ticker"
 
-    def __init__(self, store: Schedules, clock: Clock, gauges: Gauges) -> None:
+    def __init__(self, store: TickerStore, clock: Clock, gauges: Gauges, sealing: Sealing | None = None) -> None:
+        """`sealing`: what keeps jobs of sealed tenants secret; without one (so without keys) their schedules do not fire."""
         self._store = store
+        self._sealing = sealing or Sealing(store, None)
         self._clock = clock
         self._gauges = gauges
         self.next_at: Micros | None = 0
@@ -59,7 +68,8 @@ class Ticker:
         self._look_at = now + look
         if due := await self._due():
             self.next_at = 0  # what follows is known only after another look
-            firings = [fire(record, now) for record in due]
+            await self._sealing.look()
+            firings = [sealed(fire(record, now), self._sealing) for record in due]
             fired = await self._store.fire_schedules(firings)
             self._gauges.fired += sum(len(f.jobs) for f, won in zip(firings, fired, strict=True) if won)
         return self._rest_s()
@@ -117,6 +127,11 @@ def fire(record: ScheduleRecord, now: Micros) -> Firing:
         cancel_active=any(fire.cancel_active for fire in planned.fires),
         serial=rule.overlap != "allow",
     )
+
+
+def sealed(firing: Firing, sealing: Sealing) -> Firing:
+    """As it is stored."""
+    return structs.replace(firing, jobs=sealing.seal_jobs(firing.jobs))
 
 
 def make_job(

@@ -75,6 +75,7 @@ class ManualNode:
             self._app.engine.objects,
             keep_s=_KEEP_S,
             keep_failed_s=_KEEP_S,
+            keys=self._app.engine.keys,
             monotonic=lambda: self._clock.now() / SECOND,
         )
         await self.node.join()

@@ -88,6 +88,7 @@ def options_like(record: JobRecord) -> JobOptions:
         deadline=_later(record, options.deadline_at),
         start_by=_later(record, options.start_by),
         limit_key=UNSET if options.limit_key is None else options.limit_key,
+        secrets=options.secrets or UNSET,
         tags=options.tags,
         labels=options.labels,
         resources=options.resources,

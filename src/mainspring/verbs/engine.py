@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from mainspring.access.audit import Actor, AuditLog
 from mainspring.objects.place import ObjectPlace
+from mainspring.secrets.keys import MasterKeys
+from mainspring.secrets.sealing import Sealing
+from mainspring.secrets.vault import Vault
 from mainspring.store.contract import Store
 from mainspring.store.service import ALL_TENANTS
 from mainspring.submit import Submitter
 from mainspring.verbs.drafts import Drafts
 from mainspring.verbs.events import EventLog
+from mainspring.verbs.pieces import Pieces
 from mainspring.verbs.waiter import Waiter
 from mainspring.verbs.watch import JobWatch
 
@@ -31,19 +35,31 @@ class WorkerDesk(Protocol):
 
 
 class Engine:
-    """Made in the event loop in which it is used. `desk`: of the node in this process, if there is one."""
+    """Made in the event loop in which it is used. `desk`: of the node in this process, if there is one. `keys`: what secrets and
+    the jobs of sealed tenants are opened with."""
 
-    def __init__(self, store: Store, objects: ObjectPlace, *, desk: WorkerDesk | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        objects: ObjectPlace,
+        *,
+        desk: WorkerDesk | None = None,
+        keys: MasterKeys | None = None,
+    ) -> None:
         self.store = store
         self.objects = objects
         self.desk = desk
-        self.submitter = Submitter(store, store.clock)
+        self.keys = keys
+        self.vault = Vault(store, keys)
+        self.sealing = Sealing(store, keys)
+        self.submitter = Submitter(store, store.clock, self.sealing)
         self.drafts = Drafts(store)
         self.waiter = Waiter(store)
         self.audit = AuditLog(store)
         self.events = EventLog(store)
         self.watch = JobWatch(store)
-        self._silence = [store.subscribe(part.hear) for part in (self.waiter, self.events, self.watch)]
+        self.pieces = Pieces(store, objects)
+        self._silence = [store.subscribe(part.hear) for part in (self.waiter, self.events, self.watch, self.sealing)]
 
     def verbs(self, tenant: str | None, actor: Actor) -> "LocalVerbs":
         """What `actor` may ask for one tenant, or for all of them (None, or `"*"` as in a key or a header)."""
@@ -58,3 +74,5 @@ class Engine:
         self.waiter.close()
         self.events.close()
         self.watch.close()
+        self.sealing.close()
+        self.pieces.close()

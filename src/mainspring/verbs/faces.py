@@ -54,6 +54,17 @@ class Jobs(Protocol):
     def events(self, job: str) -> AsyncGenerator[d.JobEvent, None]:
         """Its state now, then what happens to it, until it has ended."""
 
+    def logs(
+        self, job: str, *, attempt: int | None = None, after: str | None = None, follow: bool = False
+    ) -> AsyncGenerator[d.LogPart, None]:
+        """What its attempts wrote, or one of them, in order. `after`: go on behind that part. `follow`: as it comes, until the job
+        (or that attempt) has ended and everything was read."""
+
+    def partial(
+        self, job: str, *, after: str | None = None, follow: bool = False
+    ) -> AsyncGenerator[d.PartialResult, None]:
+        """What its attempts gave out while they ran, in order. `after` and `follow`: as for `logs`."""
+
 
 class Schedules(Protocol):
     """Stored schedules."""
@@ -161,6 +172,11 @@ class System(Protocol):
 
     async def history(self, since: datetime, until: datetime, step_s: float, kind: str | None = None) -> d.History: ...
 
+    async def usage(
+        self, since: datetime, until: datetime | None = None, by: d.UsageBy = "client,kind"
+    ) -> d.UsageReport:
+        """What jobs used that ended in that time (None: until now)."""
+
     async def declare(self, said: d.Declarations) -> list[str]:
         """Store what an application declares; the names of schedules that code declared once and this code does not."""
 
@@ -183,6 +199,21 @@ class Keys(Protocol):
         """A token that enrols one worker, once."""
 
 
+class Secrets(Protocol):
+    """Values that jobs name and get; nobody reads one back. Without master keys on the side that works: `SecretsError`."""
+
+    async def list(self) -> Sequence[d.SecretDocument]: ...
+
+    async def set(self, name: str, value: str) -> d.SecretDocument:
+        """Insert or replace; jobs that are handed over from now on get it."""
+
+    async def delete(self, name: str) -> None: ...
+
+    async def rotate(self, after: str | None = None) -> d.RotationStep:
+        """Give the next part of all that is sealed, of whichever tenant, the current master key; `after`: the `next` of the
+        step before. It may be repeated, and others may set, submit and settle meanwhile."""
+
+
 class Tenants(Protocol):
     """For those who may act for all tenants."""
 
@@ -191,6 +222,10 @@ class Tenants(Protocol):
     async def create(self, new: d.NewTenant) -> d.TenantDocument: ...
 
     async def set_quota(self, name: str, quota: d.Quota) -> d.TenantDocument: ...
+
+    async def seal(self, name: str, sealed: bool) -> d.TenantDocument:
+        """Store arguments and results of its jobs encrypted from now on, or not; what is stored stays as it is, and readable.
+        `SecretsError` where nothing can be encrypted here."""
 
     async def erase(self, name: str) -> int:
         """Remove everything that belongs to a tenant, its keys first; how many jobs. Only the hashes of its audit chain stay."""
@@ -229,6 +264,9 @@ class Verbs(Protocol):
 
     @property
     def keys(self) -> Keys: ...
+
+    @property
+    def secrets(self) -> Secrets: ...
 
     @property
     def tenants(self) -> Tenants: ...

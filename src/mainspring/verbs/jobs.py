@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Any
 
-from msgspec import json
+from msgspec import json, structs
 
 from mainspring.access.audit import Actor
 from mainspring.core.draft import Draft
@@ -16,7 +17,8 @@ from mainspring.core.options_json import read_options
 from mainspring.core.partition import format_id, parse_id
 from mainspring.errors import ConflictError, InvalidError, MainspringError, NotFoundError
 from mainspring.execute.types.catalogue import checked
-from mainspring.store.contract import Inserted
+from mainspring.secrets.envelope import is_sealed
+from mainspring.store.contract import Change, Ended, Inserted
 from mainspring.submit import without_conflicts
 from mainspring.verbs import documents as d
 from mainspring.verbs.bulk import Bulk
@@ -26,6 +28,7 @@ from mainspring.verbs.drafts import for_tenant
 from mainspring.verbs.engine import Engine
 from mainspring.verbs.explaining import causes
 from mainspring.verbs.facts import gather
+from mainspring.verbs.logs import check_after, read_logs, read_partial
 from mainspring.verbs.queries import filter_of, parse_ids
 from mainspring.verbs.shown import document_of, end_of, summary_of
 
@@ -33,6 +36,8 @@ MAX_PAGE = 1000
 MAX_WAITED = 1000
 MAX_CLONES = 1000
 MAX_WAIT_S = 3600.0
+MAX_ATTEMPT = 2**31 - 1
+_UNSHOWN = {"arguments": "sealed"}  # in the audit of what nobody may read in the store
 
 
 class LocalJobs:
@@ -75,15 +80,15 @@ class LocalJobs:
         return d.JobsPage(jobs=[summary_of(r) for r in records if r is not None and self._is_ours(r)], next=None)
 
     async def read(self, job: str) -> d.JobDocument:
-        record = await self._record(parse_id(job))
+        record = self._opened(await self._record(parse_id(job)))
         (ended,) = await self._store.read_ended([record.id])
         failures = await self._store.read_failures(record.id)
         (progress,) = await self._store.read_progress([record.id]) if record.state in LIVE else [None]
-        return document_of(record, ended, failures, progress)
+        return document_of(record, ended and self._opened_end(record.id, ended), failures, progress)
 
     async def wait(self, job: str) -> d.EndDocument:
         key = parse_id(job)
-        return end_of(key, await self._engine.waiter.wait(key, self._tenant))
+        return end_of(key, self._opened_end(key, await self._engine.waiter.wait(key, self._tenant)))
 
     async def wait_any(self, request: d.WaitRequest) -> d.WaitAnswer:
         if not 1 <= len(request.ids) <= MAX_WAITED:
@@ -97,7 +102,8 @@ class LocalJobs:
         except TimeoutError:
             return d.WaitAnswer(ended=[])
         return d.WaitAnswer(
-            ended=[end_of(key, end) for key, end in ended.items()], unknown=[format_id(key) for key in unknown]
+            ended=[end_of(key, self._opened_end(key, end)) for key, end in ended.items()],
+            unknown=[format_id(key) for key in unknown],
         )
 
     async def explain(self, job: str) -> d.Explanation:
@@ -124,7 +130,7 @@ class LocalJobs:
     async def clone(self, job: str, variations: Sequence[d.Variation]) -> Sequence[d.Submitted]:
         if not 1 <= len(variations) <= MAX_CLONES:
             raise InvalidError("variations", f"has {len(variations)} entries; 1 to {MAX_CLONES} are allowed")
-        record = await self._record(parse_id(job))
+        record = self._opened(await self._record(parse_id(job)))
         drafts = [_clone(record, variation) for variation in variations]
         made = without_conflicts(drafts, await self._engine.submitter.insert(drafts))
         answers = [d.Submitted(id=format_id(one.id), existed=one.existed) for one in made]
@@ -137,16 +143,47 @@ class LocalJobs:
     def events(self, job: str) -> AsyncGenerator[d.JobEvent, None]:
         return self._engine.watch.follow(parse_id(job), self._tenant)
 
+    async def logs(
+        self, job: str, *, attempt: int | None = None, after: str | None = None, follow: bool = False
+    ) -> AsyncGenerator[d.LogPart, None]:
+        async with aclosing(await self.open_logs(job, attempt=attempt, after=after, follow=follow)) as batches:
+            async for parts in batches:
+                for part in parts:
+                    yield part
+
+    async def partial(
+        self, job: str, *, after: str | None = None, follow: bool = False
+    ) -> AsyncGenerator[d.PartialResult, None]:
+        async with aclosing(await self.open_partial(job, after=after, follow=follow)) as values:
+            async for value in values:
+                yield value
+
+    async def open_logs(
+        self, job: str, *, attempt: int | None, after: str | None, follow: bool
+    ) -> AsyncGenerator[Sequence[d.LogPart], None]:
+        """As `logs`, in batches; what is wrong is said before the first of them."""
+        if attempt is not None:
+            whole_number("attempt", attempt, 1, MAX_ATTEMPT)
+        check_after(after, 3)
+        return read_logs(self._engine.pieces, await self._record(parse_id(job)), attempt, after, follow)
+
+    async def open_partial(self, job: str, *, after: str | None, follow: bool) -> AsyncGenerator[d.PartialResult, None]:
+        check_after(after, 2)
+        return read_partial(self._engine.pieces, await self._record(parse_id(job)), after, follow)
+
     async def _change(self, action: str, job: str, wanted: d.JobChange, *, replay: bool) -> d.JobDocument:
         record = await self._record(parse_id(job))
-        change = change_of(record, wanted, self._store.clock.now(), replay=replay)
+        change = await self._sealed(record, change_of(record, wanted, self._store.clock.now(), replay=replay))
         (answer,) = await self._store.change_jobs([change])
         if answer is None:
             raise _no_job(record.id)
         if answer != State.PENDING:
             raise ConflictError(_refusal(record.id, answer, replay=replay))
         said = said_in(wanted)
-        await self._note(action, record, shown_before(record, said), {"state": answer} | said)
+        before, after = shown_before(record, said), {"state": answer} | said
+        if "arguments" in said and (is_sealed(record.arguments) or is_sealed(change.arguments or b"")):
+            before, after = before | _UNSHOWN, after | _UNSHOWN
+        await self._note(action, record, before, after)
         return await self.read(job)
 
     async def _record(self, job: bytes) -> JobRecord:
@@ -154,6 +191,27 @@ class LocalJobs:
         if record is None or not self._is_ours(record):
             raise _no_job(job)
         return record
+
+    async def _sealed(self, record: JobRecord, change: Change) -> Change:
+        """As it is stored."""
+        if change.arguments is None:
+            return change
+        await self._engine.sealing.look()
+        arguments = self._engine.sealing.seal(record.tenant, record.id, "arguments", change.arguments)
+        return structs.replace(change, arguments=arguments)
+
+    def _opened(self, record: JobRecord) -> JobRecord:
+        """With its arguments as they were given."""
+        if not is_sealed(record.arguments):
+            return record
+        arguments = self._engine.sealing.open(record.tenant, record.id, "arguments", record.arguments)
+        return structs.replace(record, arguments=arguments)
+
+    def _opened_end(self, job: bytes, ended: Ended) -> Ended:
+        """With its result as it was returned."""
+        if ended.result is None or not is_sealed(ended.result):
+            return ended
+        return structs.replace(ended, result=self._engine.sealing.open(ended.tenant, job, "result", ended.result))
 
     def _is_ours(self, record: JobRecord) -> bool:
         return self._tenant in (None, record.tenant)

@@ -8,6 +8,7 @@ from mainspring.verbs.keys import LocalKeys
 from mainspring.verbs.nodes import LocalNodes
 from mainspring.verbs.queues import LocalQueues
 from mainspring.verbs.schedules import LocalSchedules
+from mainspring.verbs.secrets import LocalSecrets
 from mainspring.verbs.system import LocalSystem
 from mainspring.verbs.templates import LocalTemplates
 from mainspring.verbs.tenants import LocalTenants
@@ -53,6 +54,10 @@ class LocalVerbs:
     @property
     def keys(self) -> LocalKeys:
         return LocalKeys(*self._for)
+
+    @property
+    def secrets(self) -> LocalSecrets:
+        return LocalSecrets(*self._for)
 
     @property
     def tenants(self) -> LocalTenants:

@@ -16,7 +16,7 @@ from mainspring.core.schedule import read_rule
 from mainspring.core.timer import Micros, from_micros, to_micros
 from mainspring.errors import ConflictError, InvalidError, NotFoundError
 from mainspring.store.contract import Firing, ScheduleRecord
-from mainspring.sweep.ticker import Definition, decode_definition, make_job
+from mainspring.sweep.ticker import Definition, decode_definition, make_job, sealed
 from mainspring.verbs import documents as d
 from mainspring.verbs.declaring import ONE_JOB, first_time, new_record
 from mainspring.verbs.engine import Engine
@@ -110,7 +110,7 @@ class LocalSchedules:
                 return d.Submitted(id=format_id(known), existed=True)
             _refuse_overlap(record)
             # An odd microsecond: never the time of the rule itself, whose occurrence this must not take.
-            firing = self._firing(record, [(self._store.clock.now() | 1) + 2 * attempt], claim)
+            firing = await self._firing(record, [(self._store.clock.now() | 1) + 2 * attempt], claim)
             if (await self._store.fire_schedules([firing]))[0] and await self._made(firing):
                 made = d.Submitted(id=format_id(firing.jobs[0].ids[0]))
                 said = {} if key is None else {"key": key}
@@ -124,7 +124,7 @@ class LocalSchedules:
         for _ in range(_TRIES):
             record = await self._read(name)
             times = backfill(decode_definition(record.definition).rule, first, last, MAX_BACKFILL)
-            firing = self._firing(record, [to_micros("occurrence", at) for at in times])
+            firing = await self._firing(record, [to_micros("occurrence", at) for at in times])
             if (await self._store.fire_schedules([firing]))[0]:
                 made = await self._made(firing)
                 await self._note("backfill_schedule", name, after={"first": first, "last": last, "jobs": made})
@@ -149,12 +149,15 @@ class LocalSchedules:
         records = await self._store.read_jobs([job for batch in firing.jobs for job in batch.ids])
         return sum(record is not None for record in records)
 
-    def _firing(self, record: ScheduleRecord, occurrences: Sequence[Micros], claim: Claim | None = None) -> Firing:
+    async def _firing(
+        self, record: ScheduleRecord, occurrences: Sequence[Micros], claim: Claim | None = None
+    ) -> Firing:
         definition = decode_definition(record.definition)
         now = self._store.clock.now()
         made = [make_job(record, definition, at, now, now) for at in occurrences]
         overlap = definition.rule.overlap
-        return Firing(
+        await self._engine.sealing.look()
+        firing = Firing(
             record.id,
             record.version,
             record.watermark_at,
@@ -165,6 +168,7 @@ class LocalSchedules:
             cancel_active=overlap == "cancel_running",
             serial=overlap != "allow",
         )
+        return sealed(firing, self._engine.sealing)
 
     async def _change(self, name: str, change: Callable[[ScheduleRecord], ScheduleRecord]) -> None:
         for _ in range(_TRIES):

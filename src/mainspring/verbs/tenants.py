@@ -11,6 +11,7 @@ from mainspring.core.job import DEFAULT_TENANT
 from mainspring.core.options import check_tenant
 from mainspring.core.timer import from_micros
 from mainspring.errors import ConflictError, InvalidError, NotFoundError
+from mainspring.secrets.envelope import try_keys
 from mainspring.store.contract import Store
 from mainspring.store.service import Quota, TenantRecord
 from mainspring.verbs import documents as d
@@ -39,6 +40,7 @@ class LocalTenants:
     def __init__(self, engine: Engine, tenant: str | None, actor: Actor) -> None:
         self._store = engine.store
         self._audit = engine.audit
+        self._keys = engine.keys
         self._actor = actor
 
     async def list(self) -> list[d.TenantDocument]:
@@ -62,6 +64,18 @@ class LocalTenants:
         made = _document(await self._put(name, checked))
         await self._audit.record(None, self._actor, "set_quota", name, before, made.quota)
         return made
+
+    async def seal(self, name: str, sealed: bool) -> d.TenantDocument:
+        await require_tenant(self._store, check_tenant("name", name))
+        if sealed:
+            try_keys(self._keys)
+        if not await self._store.seal_tenant(name, sealed):
+            raise ConflictError(f"tenant: {name!r} was erased meanwhile")
+        await self._audit.record(None, self._actor, "seal_tenant", name, after={"sealed": sealed})
+        found = await _find(self._store, name)
+        if found is None:
+            raise ConflictError(f"tenant: {name!r} was erased meanwhile")
+        return _document(found)
 
     async def _put(self, name: str, quota: Quota) -> TenantRecord:
         now = self._store.clock.now()
@@ -124,4 +138,5 @@ def _document(tenant: TenantRecord) -> d.TenantDocument:
         ),
         created_at=from_micros(tenant.created_at),
         erased_at=None if tenant.erased_at is None else from_micros(tenant.erased_at),
+        sealed=tenant.sealed,
     )

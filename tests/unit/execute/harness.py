@@ -17,7 +17,7 @@ from mainspring.errors import NotFoundError, SessionEndedError
 from mainspring.execute.context import Context, Tell
 from mainspring.execute.link import Cancel
 from mainspring.execute.registry import Kind, Registry
-from mainspring.execute.services import Services
+from mainspring.execute.services import JobObjects, Services
 from mainspring.execute.worker import Worker
 from mainspring.objects.place import ObjectPlace
 from mainspring.wire import Assignment, Outcome, Report, ReportReply, WorkerInfo
@@ -76,6 +76,8 @@ class MemoryLink:
                 await self.called["report"].wait()
 
     async def put_object(self, session: bytes, job: bytes, attempt: int, name: str, data: bytes | Path) -> None:
+        if self.has_outcome(job):
+            raise SessionEndedError("this attempt is no longer with this session")
         await self.objects.put(job, name, data)
 
     def get_object(self, session: bytes, job: bytes, attempt: int, name: str) -> AsyncIterator[bytes]:
@@ -154,9 +156,9 @@ class PlaceObjects:
         return await self._place.find(self._job, prefix)
 
 
-def context_of(assignment: Assignment, tell: Tell = lambda _: None) -> Context:
-    """A context outside of any worker."""
-    return Context(assignment, tell, Services(assignment, PlaceObjects(assignment.job)))
+def context_of(assignment: Assignment, tell: Tell = lambda _: None, *, objects: JobObjects | None = None) -> Context:
+    """A context outside of any worker; `objects`: those of another one."""
+    return Context(assignment, tell, Services(assignment, objects or PlaceObjects(assignment.job)))
 
 
 def registry_of(*functions: Callable[..., Any], **options: Any) -> Registry:

@@ -227,6 +227,58 @@ def use_secret(context: Context) -> int:
     return len(context.secret("TOKEN"))
 
 
+def count_on(context: Context, to: int) -> list[int]:
+    """Counts from where the attempt before was, which fails at three."""
+    start = context.resume or 0
+    for number in range(start, to):
+        context.sync.checkpoint(number + 1)
+        if context.attempt == 1 and number == 2:
+            raise RuntimeError("three")
+    return [start, to]
+
+
+async def count_on_async(context: Context, to: int) -> list[int]:
+    start = context.resume or 0
+    for number in range(start, to):
+        await context.checkpoint(number + 1)
+        if context.attempt == 1 and number == 2:
+            raise RuntimeError("three")
+    return [start, to]
+
+
+def hold_back(context: Context) -> None:
+    for number in range(5):
+        context.sync.checkpoint(number, every="1h")
+
+
+def two_steps(context: Context, log: str) -> list[int]:
+    first = context.sync.step("first", note, log, "first")
+    if context.attempt == 1:
+        raise RuntimeError("between")
+    return [first, context.sync.step("second", note, log, "second")]
+
+
+async def two_steps_async(context: Context, log: str) -> list[int]:
+    first = await context.step("first", note_async, log, "first")
+    if context.attempt == 1:
+        raise RuntimeError("between")
+    return [first, await context.step("second", note, log, "second")]
+
+
+def note(log: str, line: str) -> int:
+    """How many lines there are now."""
+    with open(log, "a+") as file:
+        file.write(line + "\n")
+        file.flush()
+        file.seek(0)
+        return len(file.readlines())
+
+
+async def note_async(log: str, line: str) -> int:
+    await asyncio.sleep(0)
+    return note(log, line)
+
+
 handler = JobLogHandler()
 handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
 records = logging.Logger("shop", logging.DEBUG)
@@ -259,6 +311,11 @@ def write_until_stopped(pipe: str) -> None:
     tell(pipe, "begun")
     while True:
         records.info("x" * 100_000)
+
+
+def emit_values_without_await(context: Context) -> None:
+    for number in (1, 2, 3):
+        context.sync.emit({"number": number})
 
 
 async def emit_values(context: Context) -> None:

@@ -274,9 +274,9 @@ async def test_the_same_assignment_twice_runs_once_and_a_newer_one_replaces() ->
         assert begun == [1]
         link.assign(Assignment(id_, 2, "default", "default", "job", b"{}", first.options))
         await link.run("other")
-        assert begun == [1, 2]
         gate.set()
         outcome = await link.outcome(id_)
+    assert begun == [1, 2]
     assert (outcome.attempt, outcome.result) == (2, b"2")
 
 

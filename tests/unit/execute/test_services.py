@@ -40,12 +40,11 @@ async def test_every_pool_reaches_the_objects_of_its_job(function: Any, pool: st
 
 
 async def test_a_refusal_is_the_same_error_in_a_process() -> None:
-    link = MemoryLink()
+    class Refusing(MemoryLink):
+        async def put_object(self, *_: object) -> None:
+            raise InvalidError("name", "is taken")
 
-    async def refuse(*_: object) -> None:
-        raise InvalidError("name", "is taken")
-
-    link.put_object = refuse  # type: ignore[method-assign]
+    link = Refusing()
     async with working(registry_of(jobs.use_objects, pool="process"), link):
         outcome = await link.run("use_objects")
     assert outcome.failure is not None

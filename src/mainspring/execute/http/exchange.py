@@ -78,8 +78,10 @@ async def _answer(request: Request, url: "URL", allowed: Allowed) -> AsyncIterat
         ssl=_trusted(), force_close=True, use_dns_cache=False, resolver=aiohttp.ThreadedResolver(), socket_factory=door
     )
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=_SILENCE_S)
-    options = {"cookie_jar": aiohttp.DummyCookieJar(), "auto_decompress": False, "trust_env": False}
-    async with aiohttp.ClientSession(connector=connector, timeout=timeout, **options) as session:
+    forgetful = aiohttp.DummyCookieJar()
+    async with aiohttp.ClientSession(
+        connector=connector, timeout=timeout, cookie_jar=forgetful, auto_decompress=False, trust_env=False
+    ) as session:
         try:
             async with session.request(
                 request.method,
@@ -89,6 +91,10 @@ async def _answer(request: Request, url: "URL", allowed: Allowed) -> AsyncIterat
                 allow_redirects=False,
             ) as response:
                 yield response
+        except aiohttp.InvalidURL:
+            raise InvalidError(
+                "url", f"{request.shown}: its host is neither a name nor an address in its usual form"
+            ) from None
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             if door.refused:
                 raise _not_public(url, door.refused) from None
@@ -116,9 +122,8 @@ def _redirect(request: Request, response: "ClientResponse", expected: frozenset[
     except ValueError:
         raise InvalidError("url", f"{request.shown} redirects to what is no URL") from None
     if not _is_same_host(response.url, target):
-        raise InvalidError(
-            "url", f"{request.shown} redirects to {target.origin()}: name that in the job, if it is meant"
-        )
+        where = f"{target.scheme}://{target.host or ''}:{target.port or ''}".rstrip(":")
+        raise InvalidError("url", f"{request.shown} redirects to {where}: name that in the job, if it is meant")
     return target
 
 

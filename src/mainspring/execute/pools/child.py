@@ -8,14 +8,12 @@ by an exception at the line where it stands, so that its `finally` blocks run.
 """
 
 import asyncio
-import ctypes
 import faulthandler
 import os
 import pickle
 import queue
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
@@ -29,6 +27,7 @@ from mainspring.core.lifecycle import Reason
 from mainspring.errors import InvalidError
 from mainspring.execute.context import Context
 from mainspring.execute.failure import failure
+from mainspring.execute.lifeline import die_with
 from mainspring.execute.metering import ProcessMeter
 from mainspring.execute.pools.asking import Asking
 from mainspring.execute.pools.frames import (
@@ -48,10 +47,9 @@ from mainspring.execute.records import current
 from mainspring.execute.registry import Kind, Pool
 from mainspring.execute.services import Services
 from mainspring.execute.steps import call, failed, prepare, refused, wall_clock
+from mainspring.execute.sync_context import run_here
 from mainspring.execute.targets import load
-from mainspring.wire import Assignment, Outcome, Progress
-
-_PR_SET_PDEATHSIG = 1
+from mainspring.wire import Outcome, Progress
 
 
 class _Interrupt(BaseException):
@@ -104,7 +102,7 @@ class Child:
             kind = self._kind(order.function)
         except BaseException as error:  # importing the user's module runs the user's code
             return failed(assignment, failure(Reason.ERROR, error))
-        services = self._open(assignment)
+        services = self._open(order)
         try:
             args, kwargs, self._context = prepare(assignment, kind, lambda: Context(assignment, self._tell, services))
         except InvalidError as error:
@@ -121,13 +119,17 @@ class Child:
             self._context = None
         return self._closed(services, replace(outcome, usage=meter.usage()))
 
-    def _open(self, assignment: Assignment) -> Services:
+    def _open(self, order: Order) -> Services:
         self._missed = False
         self._asking = asking = Asking(self._say)
         current.set(asking.log)
-        return Services(assignment, asking, asking.log)
+        services = Services(order.assignment, asking, asking.log)
+        services.resume = order.resume
+        return services
 
     def _closed(self, services: Services, outcome: Outcome) -> Outcome:
+        if services.closers:
+            run_here(services.close())
         if self._asking is not None:
             self._asking.close()
         self._asking = None
@@ -196,15 +198,8 @@ class Child:
         return kind
 
 
-def _die_with(parent: int) -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it died before we could ask to be told
-        os._exit(1)
-
-
 def main(fd: int, parent: int) -> None:
-    _die_with(parent)
+    die_with(parent)
     faulthandler.enable()  # a segfault says on stderr where
     sock = socket.socket(fileno=fd)
     sock.set_inheritable(False)

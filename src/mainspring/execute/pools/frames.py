@@ -32,6 +32,7 @@ class Order(Struct, frozen=True, tag=True):
 
     function: Function
     assignment: Assignment
+    resume: bytes | None = None  # what it goes on from
 
 
 class Begun(Struct, frozen=True, tag=True):

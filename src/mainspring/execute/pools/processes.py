@@ -42,8 +42,9 @@ class Processes:
                 if attempt.stop is not None:
                     return None
                 attempt.halt = child.halt
-                order = Order(self._function(kind), attempt.assignment)
-                return await child.perform(order, arm, tell, attempt.services)
+                services = attempt.services
+                order = Order(self._function(kind), attempt.assignment, None if services is None else services.resume)
+                return await child.perform(order, arm, tell, services)
             except ProcessDiedError as death:
                 return failed(attempt.assignment, Failure(Reason.KILLED, "ProcessDied", str(death)))
             finally:

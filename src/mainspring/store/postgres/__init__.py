@@ -39,6 +39,7 @@ from mainspring.store.contract import (
     Spec,
     Stream,
     Tally,
+    UsageTally,
 )
 from mainspring.store.postgres import (
     attempts,
@@ -251,6 +252,11 @@ class PostgresStore:
     async def tally_ended(self, tenant: str, since: Micros, until: Micros, step: Micros) -> list[Tally]:
         return await self._read(jobs.tally_ended, tenant, since, until, step)
 
+    async def tally_usage(
+        self, tenant: str, since: Micros, until: Micros, limit: int
+    ) -> tuple[list[UsageTally], Micros]:
+        return await self._read(jobs.tally_usage, tenant, since, until, limit)
+
     async def read_progress(self, ids: Sequence[bytes]) -> list[Progress | None]:
         return await self._read(attempts.read_progress, ids)
 
@@ -353,6 +359,11 @@ class PostgresStore:
         await self._write(sessions.end_sessions, ended, node)
 
     # catalog
+
+    async def agree(self, name: str, value: str | None) -> str | None:
+        if value is not None:
+            await self._write(catalog.put_setting, name, value)
+        return await self._read(catalog.read_setting, name)
 
     async def read_lanes(self, numbers: Sequence[int]) -> dict[int, Lane]:
         return await self._read(catalog.read_lanes, numbers)

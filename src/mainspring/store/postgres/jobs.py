@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from mainspring.core.job import JobRecord
 from mainspring.core.lifecycle import ENDED, LIVE, WAITING, Reason, State
 from mainspring.core.timer import Micros
-from mainspring.store.contract import AttemptFailure, Ended, EndedJob, JobFilter, Tally
+from mainspring.store.contract import AttemptFailure, Ended, EndedJob, JobFilter, Tally, UsageTally
 from mainspring.store.postgres.changes import Changes, drop_waiting, lock_rows
 from mainspring.store.postgres.database import Tx
 from mainspring.store.rows import record_of
+from mainspring.store.usage import add_usage, usage_until
 from mainspring.wire import Failure
 
 _LAST_ID = b"\xff" * 16
@@ -75,6 +76,13 @@ async def list_ended(tx: Tx, tenants: Sequence[str], since: Micros, limit: int) 
 
 async def tally_ended(tx: Tx, tenant: str, since: Micros, until: Micros, step: Micros) -> list[Tally]:
     return [Tally(*row) for row in await tx.fetch("tally_ended", tenant, since, until, step)]
+
+
+async def tally_usage(tx: Tx, tenant: str, since: Micros, until: Micros, limit: int) -> tuple[list[UsageTally], Micros]:
+    cuts = [row[0] for row in await tx.fetch("usage_cuts", tenant, since, until, limit)]
+    until = usage_until(since, until, cuts)
+    rows = await tx.fetch("tally_usage", tenant, since, until)
+    return add_usage([UsageTally(*row) for row in rows]), until
 
 
 async def cancel_jobs(tx: Tx, ids: Sequence[bytes], reason: str = Reason.REQUESTED) -> list[str | None]:

@@ -138,6 +138,33 @@ select kind, state, $2 + (finished_at - $2) / $4 * $4 as from_at,
   coalesce(sum(greatest(wait, 0)), 0)::int8, coalesce(sum(greatest(run, 0)), 0)::int8
 from ended group by kind, state, from_at, bin order by from_at, kind collate "C", state, bin
 
+-- name: usage_cuts
+-- Where a step that takes $4 jobs of each end stops.
+select f.finished_at from unnest(array['completed', 'failed', 'cancelled']) s (name) cross join lateral (
+  select finished_at from mainspring.finished f
+  where f.tenant = $1 and f.state = s.name and f.finished_at >= $2 and f.finished_at < $3 order by f.finished_at, f.job limit 1 offset $4) f
+
+-- name: tally_usage
+-- The last attempts of jobs that ended in that time, and those before that failed.
+with ended as materialized (
+  select j.id, j.kind, j.attempt, j.usage, s.client
+  from unnest(array['completed', 'failed', 'cancelled']) e (name)
+  cross join lateral (
+    select job from mainspring.finished f
+    where f.tenant = $1 and f.state = e.name and f.finished_at >= $2 and f.finished_at < $3 offset 0) f
+  cross join lateral (select id, kind, attempt, usage from mainspring.job j where j.id = f.job offset 0) j
+  cross join lateral (
+    select convert_from(s.options, 'UTF8')::jsonb ->> 'client' as client from mainspring.spec s where s.job = f.job offset 0) s),
+used as (
+  select client, kind, 1 as jobs, attempt as attempts, convert_from(usage, 'UTF8')::jsonb as usage from ended
+  union all
+  select e.client, e.kind, 0, 0, convert_from(x.usage, 'UTF8')::jsonb from ended e cross join lateral (
+    select usage from mainspring.failure x where x.job = e.id and x.attempt <> e.attempt and x.usage is not null offset 0) x)
+select client, kind, sum(jobs)::int8, sum(attempts)::int8, coalesce(sum((usage ->> 'cpu_s')::float8), 0),
+  max((usage ->> 'peak_mb')::float8), sum((usage ->> 'read_bytes')::int8)::int8, sum((usage ->> 'written_bytes')::int8)::int8,
+  sum((usage ->> 'received_bytes')::int8)::int8, sum((usage ->> 'sent_bytes')::int8)::int8
+from used group by client, kind
+
 -- name: lock_rows
 -- What a change of jobs is decided by, and nobody else's change until ours is made.
 select id, state, attempt, failures, losses, cancelling, priority, band, lane, rank, due_at, tenant, created_at, finished_at, usage
@@ -562,6 +589,12 @@ insert into mainspring.kind (name, defaults) select * from unnest($1::text[], $2
 -- name: put_kinds
 insert into mainspring.kind (name, defaults) select * from unnest($1::text[], $2::bytea[])
 on conflict (name) do update set defaults = excluded.defaults
+
+-- name: put_setting
+insert into mainspring.setting (name, value) values ($1, $2) on conflict (name) do nothing
+
+-- name: read_setting
+select value from mainspring.setting where name = $1
 
 -- name: list_kinds
 select name, defaults from mainspring.kind order by name

@@ -44,6 +44,7 @@ from mainspring.store.contract import (
     Spec,
     Stream,
     Tally,
+    UsageTally,
 )
 from mainspring.store.owner import Owner
 from mainspring.store.service import (
@@ -187,6 +188,11 @@ class SqliteStore:
     async def tally_ended(self, tenant: str, since: Micros, until: Micros, step: Micros) -> list[Tally]:
         return await self._list(history.tally_ended, tenant, since, until, step)
 
+    async def tally_usage(
+        self, tenant: str, since: Micros, until: Micros, limit: int
+    ) -> tuple[list[UsageTally], Micros]:
+        return await self._list(history.tally_usage, tenant, since, until, limit)
+
     async def read_progress(self, ids: Sequence[bytes]) -> list[Progress | None]:
         return self._read(attempts.read_progress, ids)
 
@@ -293,6 +299,11 @@ class SqliteStore:
         await self._write(sessions.end_sessions, ended, node)
 
     # catalog
+
+    async def agree(self, name: str, value: str | None) -> str | None:
+        if value is not None:
+            await self._write(catalog.put_setting, name, value)
+        return self._read(catalog.read_setting, name)
 
     async def read_lanes(self, numbers: Sequence[int]) -> dict[int, Lane]:
         return self._read(catalog.read_lanes, numbers)

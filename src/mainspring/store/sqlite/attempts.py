@@ -34,14 +34,26 @@ def _complete(tx: Tx, session: bytes, completed: list[Settlement]) -> bool:
         ids = array([s.job for s in own])
         tx.execute(Q["end_live"], (ids, session, attempt))
         ended = tx.connection.changes()
-        used = array([s.job + (s.usage or b"") for s in own])
-        tx.execute(Q["complete_jobs"], (used, tx.now, attempt))
-        if ended != len(own) or tx.connection.changes() != len(own):
+        if ended != len(own) or _end_jobs(tx, own, attempt) != len(own):
             return False
         tx.execute(Q["finish_jobs"], (ids,))
         _release(tx, ids, ended=True)
     _insert_results(tx, completed)
     return True
+
+
+def _end_jobs(tx: Tx, own: Sequence[Settlement], attempt: int) -> int:
+    """How many were. Most have used too little to be kept."""
+    ended = 0
+    plain = [s.job for s in own if s.usage is None]
+    if plain:
+        tx.execute(Q["complete_jobs"], (array(plain), tx.now, attempt))
+        ended += tx.connection.changes()
+    used = [s.job + s.usage for s in own if s.usage is not None]
+    if used:
+        tx.execute(Q["complete_used_jobs"], (array(used), tx.now, attempt))
+        ended += tx.connection.changes()
+    return ended
 
 
 def _insert_results(tx: Tx, completed: Sequence[Settlement]) -> None:

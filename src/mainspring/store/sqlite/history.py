@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from mainspring.core.lifecycle import ENDED
 from mainspring.core.timer import Micros
-from mainspring.store.contract import EndedJob, Tally
+from mainspring.store.contract import EndedJob, Tally, UsageTally
 from mainspring.store.sqlite.database import Q, Reader
+from mainspring.store.usage import add_usage, usage_until
 
 
 def count_jobs(connection: Reader, tenant: str | None) -> dict[tuple[str, str], int]:
@@ -29,6 +30,19 @@ def tally_ended(connection: Reader, tenant: str, since: Micros, until: Micros, s
         for state in sorted(ENDED)
         for row in connection.execute(Q["tally_ended"], (tenant, state, since, until, step))
     ]
+
+
+def tally_usage(
+    connection: Reader, tenant: str, since: Micros, until: Micros, limit: int
+) -> tuple[list[UsageTally], Micros]:
+    cuts = [connection.execute(Q["usage_cut"], (tenant, state, since, until, limit)).get for state in ENDED]
+    until = usage_until(since, until, cuts)
+    rows = [
+        UsageTally(*row)
+        for state in sorted(ENDED)
+        for row in connection.execute(Q["tally_usage"], (tenant, state, since, until))
+    ]
+    return add_usage(rows), until
 
 
 def count_waiting(connection: Reader) -> dict[int, int]:

@@ -109,6 +109,25 @@ from finished f join job j on j.id = f.job
 where f.tenant = ?1 and f.state = ?2 and f.finished_at >= ?3 and f.finished_at < ?4
 group by 1, 2, 3, 4
 
+-- name: usage_cut
+-- Where a step that takes ?5 jobs of one end stops; no row where there are fewer.
+select finished_at from finished where tenant = ?1 and state = ?2 and finished_at >= ?3 and finished_at < ?4
+order by finished_at, job limit 1 offset ?5
+
+-- name: tally_usage
+-- One state's jobs: their last attempts, and those before that failed.
+with ended as materialized (
+  select j.id, j.kind, j.attempt, j.usage, s.options ->> '$.client' as client
+  from finished f join job j on j.id = f.job join spec s on s.job = f.job
+  where f.tenant = ?1 and f.state = ?2 and f.finished_at >= ?3 and f.finished_at < ?4),
+used as (
+  select client, kind, 1 as jobs, attempt as attempts, usage from ended
+  union all
+  select e.client, e.kind, 0, 0, x.usage from ended e join failure x on x.job = e.id and x.attempt <> e.attempt where x.usage is not null)
+select client, kind, sum(jobs), sum(attempts), total(usage ->> '$.cpu_s'), max(usage ->> '$.peak_mb'), sum(usage ->> '$.read_bytes'),
+  sum(usage ->> '$.written_bytes'), sum(usage ->> '$.received_bytes'), sum(usage ->> '$.sent_bytes')
+from used group by client, kind
+
 -- name: read_progress
 -- Of attempts that are live: code of schema 2 leaves what was said before.
 select p.job, p.attempt, p.percent, p.message, p.at from progress p
@@ -237,6 +256,10 @@ from carray(?1) c cross join spec s on s.job = c.value
 select s.job, s.arguments, s.options, j.failures from spec s join job j on j.id = s.job where s.job in (select value from carray(?1))
 
 -- name: complete_jobs
+update job set state = 'completed', finished_at = ?2, usage = null
+where id in (select value from carray(?1)) and attempt = ?3 and state in ('assigned', 'running')
+
+-- name: complete_used_jobs
 -- Each value of the array is an id followed by what its attempt used.
 update job set state = 'completed', finished_at = ?2, usage = nullif(substr(value, 17), x'')
 from carray(?1) where id = substr(value, 1, 16) and attempt = ?3 and state in ('assigned', 'running')
@@ -384,6 +407,12 @@ left join limit_rule l on l.name = 'queue/' || q.tenant || '/' || q.name order b
 
 -- name: put_kind
 insert or replace into kind (name, defaults) values (?, ?)
+
+-- name: put_setting
+insert or ignore into setting (name, value) values (?, ?)
+
+-- name: read_setting
+select value from setting where name = ?
 
 -- name: add_kind
 insert or ignore into kind (name, defaults) values (?, ?)
