@@ -313,6 +313,11 @@ def write_until_stopped(pipe: str) -> None:
         records.info("x" * 100_000)
 
 
+def emit_values_without_await(context: Context) -> None:
+    for number in (1, 2, 3):
+        context.sync.emit({"number": number})
+
+
 async def emit_values(context: Context) -> None:
     for number in range(3):
         await context.emit({"number": number})
