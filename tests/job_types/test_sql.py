@@ -286,6 +286,7 @@ _REFUSALS = (
 
 def test_nothing_of_the_machine_can_be_reached(root: Path) -> None:
     outside, source = root.parent, root / "a.csv"
+    there = f"'{source}' (USE_TMP_FILE false)"  # else it would make a file beside it first
     (outside / "secret.csv").write_text("a\n1\n")
     source.write_text("a\n1\n")
     before = {*os.listdir(outside), "scratch"}
@@ -308,12 +309,12 @@ def test_nothing_of_the_machine_can_be_reached(root: Path) -> None:
         "SET memory_limit = '100GB'",
         "RESET lock_configuration",
         # What it may read it may not write.
-        f"COPY (SELECT 1 AS a) TO '{source}'",
-        f"EXPLAIN ANALYZE COPY (SELECT 1 AS a) TO '{source}'",
-        f"PREPARE p AS COPY (SELECT 1 AS a) TO '{source}'; EXECUTE p",
-        f"COPY (PIVOT a ON a USING count(*)) TO '{source}'",
-        f"WITH c AS (COPY (SELECT 1) TO '{source}') FROM c; SELECT 1",
-        f"SELECT 'ä'; CREATE TABLE t AS WITH ä AS (CoPy (SELECT 1) TO '{source}') FROM ä; SELECT 1",
+        f"COPY (SELECT 1 AS a) TO {there}",
+        f"EXPLAIN ANALYZE COPY (SELECT 1 AS a) TO {there}",
+        f"PREPARE p AS COPY (SELECT 1 AS a) TO {there}; EXECUTE p",
+        f"COPY (PIVOT a ON a USING count(*)) TO {there}",
+        f"WITH c AS (COPY (SELECT 1) TO {there}) FROM c; SELECT 1",
+        f"SELECT 'ä'; CREATE TABLE t AS WITH ä AS (CoPy (SELECT 1) TO {there}) FROM ä; SELECT 1",
         f"ATTACH '{source}'",
     ]
     for statement, problem in zip(statements, _problems(outside, statements, source), strict=True):
