@@ -49,6 +49,14 @@ def duration(seconds: float) -> str:
     return " ".join(parts)
 
 
+def size(count: int) -> str:
+    """12 bytes, 3.4 kB, 5.0 MB."""
+    for unit, factor in (("TB", 1_000_000_000_000), ("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1000)):
+        if count >= factor:
+            return f"{count / factor:.1f} {unit}"
+    return f"{count} bytes"
+
+
 def moment(at: Micros) -> str:
     return stamp(from_micros(at))
 

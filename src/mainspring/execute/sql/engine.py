@@ -1,7 +1,10 @@
 """DuckDB, shut in: `Engine`. Runs in the process of an SQL job.
 
-Guarantees: its statements read the sources that were named and write to the process's folder, nothing else of the machine and
+Guarantees: its statements read the sources that were named, write tables in memory, and reach nothing else of the machine and
 nothing of the network; extensions are neither loaded nor fetched; and no statement can change any of this.
+
+Two walls stand around the files. Once its settings are locked, DuckDB opens only those of the sources and of the process's folder; but
+those it would also write. So of the statements only the kinds that write no files are taken, each parsed before any runs.
 """
 
 import json
@@ -19,6 +22,11 @@ MAX_ROWS = 10_000
 MAX_INLINE_BYTES = 1_000_000
 TEMPORARY_MB = 8_192
 
+_TAKEN = frozenset(
+    getattr(duckdb.StatementType, name)
+    for name in ("SELECT", "INSERT", "UPDATE", "DELETE", "MERGE_INTO", "CREATE", "DROP", "ALTER", "TRANSACTION", "SET")
+    if hasattr(duckdb.StatementType, name)  # versions differ
+)
 _ROW = quoted("row of the job")  # no column of that name, which would be taken for it
 _BATCH = 1_000
 _WAY_OUT = 'give `to` the name of a file, such as "rows.parquet"'
@@ -48,6 +56,7 @@ class Engine:
         for number, text in enumerate(texts, 1):
             label = f"statement {number}: " if len(texts) > 1 else ""
             for parsed in _named(label, self.duck.extract_statements, text):
+                _check_kind(label, parsed)
                 values = {name: value for name, value in parameters.items() if name in parsed.named_parameters}
                 found.append(Statement(parsed, values, label))
         if not found:
@@ -125,6 +134,13 @@ def _open(order: Order) -> duckdb.DuckDBPyConnection:
     duck.execute("SET enable_external_access = false")
     duck.execute("SET lock_configuration = true")
     return duck
+
+
+def _check_kind(label: str, parsed: duckdb.Statement) -> None:
+    if parsed.type not in _TAKEN:
+        kind = parsed.type.name.replace("_", " ")
+        hint = "; a PIVOT names its values: ON column IN (…)" if kind == "MULTI" else ""
+        raise InvalidError("statement", f"{label}{kind} is not for jobs: they query, and make tables in memory{hint}")
 
 
 def _trimmed(statement: Statement) -> str:
