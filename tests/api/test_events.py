@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from api.site import UNKNOWN, Site
-from mainspring.api import events
+from mainspring.api import streams
 from mainspring.verbs import events as log
 
 
@@ -108,8 +108,8 @@ async def test_what_is_no_event(site: Site, given: str) -> None:
 
 
 async def test_comments_keep_the_connection(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "COMMENT_S", 0.02)
-    monkeypatch.setattr(events, "CHECK_S", 0.01)
+    monkeypatch.setattr(streams, "COMMENT_S", 0.02)
+    monkeypatch.setattr(streams, "CHECK_S", 0.01)
     async with listening(site, "/v1/events") as listener:
         for _ in range(3):
             await listener.comment()
@@ -118,7 +118,7 @@ async def test_comments_keep_the_connection(site: Site, monkeypatch: pytest.Monk
 
 
 async def test_a_stream_ends_with_its_key(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "CHECK_S", 0.01)
+    monkeypatch.setattr(streams, "CHECK_S", 0.01)
     made = (await site.ask("POST", "/v1/keys", {"name": "short", "role": "viewer"}, key="admin")).document
     site.keys["short"] = made["key"]
     async with listening(site, "/v1/events", key="short") as listener:

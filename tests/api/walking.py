@@ -35,6 +35,7 @@ BODIES: dict[str, Any] = {
 }
 QUERIES = {
     "find_objects": "?prefix=outputs%2F",
+    "usage": "?since=2020-01-01T00:00:00Z&until=2020-01-02T00:00:00Z",
     "history": "?since=2020-01-01T00:00:00Z&until=2020-01-02T00:00:00Z",
     "wait_job": "?timeout_s=0",
 }
@@ -53,4 +54,4 @@ def body(operation: Operation) -> Any:
 
 
 BY_ID = {operation.id: operation for operation in OPERATIONS}
-STREAMS = ("job_events", "queue_events", "all_events")
+STREAMS = ("job_events", "job_logs", "job_partial", "queue_events", "all_events")

@@ -153,8 +153,9 @@ def test_a_healthy_database(bare: Cli, made: Place) -> None:
     }
     assert {
         *("python", "store", "server", "role", "schema", "wake-ups", "server clock", "durability", "vacuum"),
-        *("old snapshots", "connections", "nodes", "partitions", "workers", "waiting", "queues", "clock"),
+        *("old snapshots", "connections", "nodes", "partitions", "workers", "waiting", "queues", "clock", "objects"),
     } <= found.keys()
+    assert "all machines" in found["objects"]["todo"]
     if quick:
         assert "fsync, full_page_writes" in found["durability"]["found"]
 

@@ -4,6 +4,8 @@ import asyncio
 import os
 from pathlib import Path
 
+import pytest
+
 from cli.harness import Cli, Ran
 from mainspring import App
 from mainspring.store.sqlite import database
@@ -28,6 +30,24 @@ def test_a_healthy_store(cli: Cli) -> None:
         ran
     ).keys()
     assert "0 problems, 1 warning" in cli("doctor").out
+
+
+def test_where_objects_are(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def objects() -> dict[str, str]:
+        checks: list[dict[str, str]] = cli("doctor", "--json").document["checks"]
+        return next(check for check in checks if check["check"] == "objects")
+
+    here = Path.cwd()
+    assert objects() == {
+        "check": "objects",
+        "status": "ok",
+        "found": f"{here}/mainspring.db.objects, writable",
+        "todo": "",
+    }
+    assert not Path("mainspring.db.objects").exists()
+    monkeypatch.setenv("MAINSPRING_OBJECTS", "mainspring.db/below")
+    assert objects()["status"] == "fail"
+    assert "MAINSPRING_OBJECTS" in objects()["found"]
 
 
 def test_no_store(bare: Cli) -> None:

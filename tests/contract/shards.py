@@ -396,6 +396,9 @@ class ShardedStore:
 
     # catalog
 
+    async def agree(self, name: str, value: str | None) -> str | None:
+        return await self.limits.agree(name, value)
+
     async def read_lanes(self, numbers: Sequence[int]) -> dict[int, Lane]:
         return {number: lane for shard in self.shards for number, lane in (await shard.read_lanes(numbers)).items()}
 

@@ -107,3 +107,11 @@ async def test_kinds_are_added_only_where_nobody_has_declared_them(scene: Scene)
         "new": b"{}",
     }
     await scene.store.add_kinds([])
+
+
+async def test_the_first_value_of_a_setting_stays(scene: Scene) -> None:
+    assert await scene.store.agree("place", None) is None
+    given = await asyncio.gather(*(scene.store.agree("place", each) for each in ("a", "b", "c")))
+    assert len(set(given)) == 1
+    assert await scene.store.agree("place", "d") == await scene.store.agree("place", None) == given[0]
+    assert await scene.store.agree("other", "d") == "d"

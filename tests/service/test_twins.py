@@ -49,6 +49,7 @@ READS: dict[str, Call] = {
     "version": lambda verbs: verbs.system.version(),
     "statistics": lambda verbs: verbs.system.statistics(),
     "history": lambda verbs: verbs.system.history(NOW - timedelta(hours=1), NOW + timedelta(hours=1), 60.0),
+    "usage": lambda verbs: verbs.system.usage(NOW - timedelta(hours=1), NOW + timedelta(hours=1)),
     "keys": lambda verbs: verbs.keys.list(),
     "tenants": lambda verbs: verbs.tenants.list(),
     "audit": lambda verbs: verbs.audit.list(),
@@ -91,6 +92,7 @@ REFUSED: dict[str, Call] = {
     "no key": lambda verbs: verbs.keys.revoke("x"),
     "no tenant": lambda verbs: verbs.tenants.erase("x"),
     "tenant again": lambda verbs: verbs.tenants.create(d.NewTenant(name="acme")),
+    "no time": lambda verbs: verbs.system.usage(NOW, NOW),
     "no period": lambda verbs: verbs.system.history(NOW, NOW + timedelta(days=300), 1.0),
 }
 

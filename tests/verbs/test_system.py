@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from mainspring import App
 from mainspring.core.job import Limit
 from mainspring.core.partition import parse_id
-from mainspring.core.timer import SECOND, from_micros
+from mainspring.core.timer import SECOND, from_micros, to_micros
 from mainspring.errors import InvalidError
 from mainspring.store.contract import QueueRecord, Tally
+from mainspring.store.service import Quota, TenantRecord
 from mainspring.verbs import documents as d
+from mainspring.verbs import usage
 from mainspring.verbs.declarations import declarations_of, read_declarations
 from mainspring.verbs.history import percentile_s, periods_of
 from mainspring.wire import WorkerInfo
@@ -81,6 +83,56 @@ async def test_a_history_that_makes_no_sense(on_sqlite: Site) -> None:
         with pytest.raises(InvalidError) as caught:
             await history(now, until, step_s)
         assert caught.value.field == field
+
+
+async def test_usage_is_summed_by_what_is_asked_for(site: Site) -> None:
+    since = from_micros(site.clock.now())
+    session = await site.session()
+    for client, kind, cpu in (("x", "a", 1), ("x", "b", 2), ("y", "a", 4), (None, "a", 8)):
+        job = await site.started(session, client=client, kind=kind)
+        await site.settle(session, job, 1, "completed", usage=b'{"cpu_s":%d.0}' % cpu)
+    site.clock.advance(1)
+    system = site.verbs().system
+    both = await system.usage(since)
+    assert [(each.client, each.kind, each.cpu_s) for each in both.sums] == [
+        (None, "a", 8.0), ("y", "a", 4.0), ("x", "b", 2.0), ("x", "a", 1.0)
+    ]  # fmt: skip
+    assert (both.total.cpu_s, both.total.jobs, both.more) == (15.0, 4, 0)
+    assert both.until == from_micros(site.clock.now())
+    kinds = (await system.usage(since, by="kind")).sums
+    assert [(each.client, each.kind, each.cpu_s) for each in kinds] == [(None, "a", 13.0), (None, "b", 2.0)]
+    clients = (await system.usage(since, by="client")).sums
+    assert [(each.client, each.kind, each.cpu_s) for each in clients] == [
+        (None, None, 8.0),
+        ("y", None, 4.0),
+        ("x", None, 3.0),
+    ]
+    assert (await site.verbs("other").system.usage(since)).sums == []
+
+
+async def test_usage_of_very_many_says_how_far_it_got(on_sqlite: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = on_sqlite
+    monkeypatch.setattr(usage, "MAX_JOBS", 4)
+    monkeypatch.setattr(usage, "_STEP", 2)
+    monkeypatch.setattr(usage, "MAX_SUMS", 1)
+    first = site.clock.now()
+    await site.store.put_tenants([TenantRecord("other", Quota(), first)])
+    session = await site.session()
+    for number in range(10):
+        job = await site.started(session, tenant=("default", "other")[number % 2])
+        site.clock.advance(1)
+        await site.settle(session, job, 1, "completed", usage=b'{"cpu_s":1.0}')
+    site.clock.advance(1)
+    until, jobs, reports = site.clock.now(), 0, 0
+    while first < until:
+        report = await site.verbs(None).system.usage(from_micros(first), from_micros(until))
+        reached = to_micros("until", report.until)
+        assert first < reached <= until
+        first, jobs, reports = reached, jobs + report.total.jobs, reports + 1
+        assert len(report.sums) + report.more == 2 or first == until
+        assert len(report.sums) <= 1
+    assert jobs == 10
+    assert reports > 1
 
 
 @given(st.lists(st.integers(1, 10**12), min_size=1, max_size=200), st.sampled_from([0.5, 0.95, 0.99]))

@@ -35,6 +35,8 @@ _GROUPS: dict[str, dict[str, tuple[Role, ...]]] = {
         "wait_jobs": _VIEW,
         "explain_job": _VIEW,
         "job_events": _VIEW,
+        "job_logs": _VIEW,
+        "job_partial": _VIEW,
         "submit_job": _SUBMIT,
         "submit_jobs": _SUBMIT,
         "clone_job": _SUBMIT,
@@ -95,6 +97,7 @@ _GROUPS: dict[str, dict[str, tuple[Role, ...]]] = {
     "System": {
         "statistics": _VIEW,
         "history": _VIEW,
+        "usage": _VIEW,
         "all_events": _VIEW,
         "declare": (*_OPERATE, *_WORK),
     },

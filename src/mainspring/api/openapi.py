@@ -29,6 +29,8 @@ _DESCRIPTIONS = {
 }
 
 #: Status -> slug and when. Every operation may answer these.
+_TEXTS = ("text/plain", "text/event-stream")
+
 _ALWAYS = {422: "invalid", 500: "internal", 503: "unavailable"}
 _WITH_KEY = {401: "unknown-key", 403: "forbidden", 404: "not-found", 429: "limited"}
 _WITH_BODY = {408: "too-slow", 413: "too-large", 415: "unsupported-media"}
@@ -187,10 +189,9 @@ def _problems(operation: Operation) -> dict[int, str]:
 
 
 def _content(content: Content, schemas: dict[Any, Any]) -> dict[str, Any]:
-    if content.media == ("text/event-stream",):
-        return {"text/event-stream": {"schema": {"type": "string"}}}
     schema = {} if content.type is None else schemas[repr(content.type)]
-    return {media: {"schema": schema} for media in content.media}
+    text = {"type": "string"}
+    return {media: {"schema": text if media in _TEXTS else schema} for media in content.media}
 
 
 def _problem_response(slug: str) -> dict[str, Any]:

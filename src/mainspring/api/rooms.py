@@ -3,6 +3,7 @@
 from mainspring.api.access import ACCESS
 from mainspring.api.events import EVENTS
 from mainspring.api.jobs import JOBS
+from mainspring.api.logs import LOGS
 from mainspring.api.nodes import NODES, WORKER_LIST
 from mainspring.api.objects import WORKER_OBJECTS
 from mainspring.api.operations import Operation
@@ -25,6 +26,7 @@ ROOMS = (
     WORKER_OBJECTS,
     NODES,
     EVENTS,
+    LOGS,
     SYSTEM,
     ACCESS,
     SECRETS,

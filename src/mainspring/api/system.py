@@ -26,6 +26,14 @@ class HistoryQuery(Struct, forbid_unknown_fields=True):
     kind: Annotated[Name | None, Meta(description="Only jobs of this kind.")] = None
 
 
+class UsageQuery(Struct, forbid_unknown_fields=True):
+    since: Annotated[datetime, Meta(tz=True, description="From this time on.")]
+    until: Annotated[
+        Annotated[datetime, Meta(tz=True)] | None, Meta(description="Up to this time; else until now.")
+    ] = None
+    by: Annotated[d.UsageBy, Meta(description="What sums are made for.")] = "client,kind"
+
+
 class Orphans(d.Answer, frozen=True, kw_only=True):
     """Schedules that code declared once and this code does not; they go on firing."""
 
@@ -70,6 +78,16 @@ async def history(ask: Ask) -> Reply:
     for field, at in (("since", given.since), ("until", given.until)):
         to_micros(field, at)
     return document(await ask.verbs.system.history(given.since, given.until, given.step_s, given.kind))
+
+
+@SYSTEM.get("/v1/usage", "usage", query=UsageQuery, answer=d.UsageReport)
+async def usage(ask: Ask) -> Reply:
+    """Sum what jobs used that ended in a time. CPU time, memory and bytes of all their attempts, by client and kind."""
+    given = ask.query(UsageQuery)
+    for field, at in (("since", given.since), ("until", given.until)):
+        if at is not None:
+            to_micros(field, at)
+    return document(await ask.verbs.system.usage(given.since, given.until, given.by))
 
 
 @SYSTEM.post("/v1/declarations", "declare", body=d.Declarations, answer=Orphans)

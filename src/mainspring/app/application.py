@@ -245,8 +245,8 @@ class App(TypeFaces):
             self._remote = Remote(self.settings.open())
         else:
             keys = read_master_keys(os.environ)
-            store, objects = await open_store(self.settings, self.clock), ObjectPlace(self.settings.objects_place)
-            self._engine = Engine(store, objects, keys=keys)
+            store = await open_store(self.settings, self.clock)
+            self._engine = Engine(store, ObjectPlace(self.settings.objects_place, store.agree), keys=keys)
             try:
                 await self._engine.sealing.look()
             except BaseException:
@@ -258,6 +258,7 @@ class App(TypeFaces):
         remote, self._remote = self._remote, None
         if engine is not None:
             engine.close()
+            engine.objects.close()
             await engine.store.close()
         if remote is not None:
             await remote.close()

@@ -3,14 +3,18 @@
 Submitting one needs no worker in this process and no `types=`: that says what this process executes.
 """
 
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from mainspring.app.function import JobFunction
 from mainspring.core.options import JobOptions
+from mainspring.execute.context import Context
 from mainspring.execute.types.catalogue import type_kind
 
 if TYPE_CHECKING:
     from mainspring.app.application import App
+    from mainspring.execute.types.container import container
+    from mainspring.execute.types.script import script
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,10 +34,19 @@ class TypeFace(Generic[P, R]):
         return made
 
 
+if TYPE_CHECKING:
+
+    def _like(function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]]) -> TypeFace[P, R]:
+        """The face of a function has its signature, without the context."""
+
+
 class TypeFaces:
     """What `App` has of them."""
 
-    script: TypeFace[..., Any] = TypeFace("script")
-    http: TypeFace[..., Any] = TypeFace("http")
-    sql: TypeFace[..., Any] = TypeFace("sql")
-    container: TypeFace[..., Any] = TypeFace("container")
+    if TYPE_CHECKING:
+        script = _like(script)
+        http: TypeFace[..., Any]
+        sql: TypeFace[..., Any]
+        container = _like(container)
+    else:
+        script, http, sql, container = map(TypeFace, ("script", "http", "sql", "container"))

@@ -10,6 +10,7 @@ import apsw
 from msgspec import Struct
 
 from mainspring.config import run_settings
+from mainspring.core.words import size
 from mainspring.errors import InvalidError, StoreError
 from mainspring.execute.types.catalogue import PLACES, why_not
 from mainspring.store.queries import load_migrations
@@ -90,7 +91,7 @@ def _check_contents(connection: apsw.Connection, path: Path, *, full: bool) -> I
     if connection.execute("pragma application_id").get != APPLICATION_ID:
         yield Check("store", FAIL, f"{path} is not a Mainspring store", "choose another file with --store")
         return
-    yield Check("store", OK, f"{path}, {_size(path.stat().st_size)}")
+    yield Check("store", OK, f"{path}, {size(path.stat().st_size)}")
     yield from _check_writable(path)
     schema = _check_schema(connection)
     yield schema
@@ -105,7 +106,7 @@ def _check_writable(path: Path) -> Iterator[Check]:
         return
     space = os.statvfs(path.parent)
     free = space.f_bavail * space.f_frsize
-    found = f"yes, {_size(free)} free on its disk"
+    found = f"yes, {size(free)} free on its disk"
     yield Check("writable", WARN, found, "free some space") if free < _LITTLE_SPACE else Check("writable", OK, found)
 
 
@@ -139,14 +140,7 @@ def _check_integrity(connection: apsw.Connection, path: Path, *, full: bool) -> 
 
 def _check_wal(path: Path) -> Check:
     wal = path.with_name(f"{path.name}-wal")
-    size = wal.stat().st_size if wal.exists() else 0
-    if size > _LARGE_WAL:
-        return Check("wal", WARN, _size(size), "a process reads without end, or copies of the store are open: find it")
-    return Check("wal", OK, _size(size))
-
-
-def _size(number: int) -> str:
-    for unit, factor in (("GB", 1_000_000_000), ("MB", _MEGABYTE), ("kB", 1000)):
-        if number >= factor:
-            return f"{number / factor:.1f} {unit}"
-    return f"{number} bytes"
+    length = wal.stat().st_size if wal.exists() else 0
+    if length > _LARGE_WAL:
+        return Check("wal", WARN, size(length), "a process reads without end, or copies of the store are open: find it")
+    return Check("wal", OK, size(length))

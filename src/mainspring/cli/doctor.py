@@ -12,7 +12,7 @@ from mainspring.cli.opening import perform
 from mainspring.cli.options import AsJson, StoreUrl
 from mainspring.cli.output import Output, table, text
 from mainspring.cli.postgreschecks import check_database
-from mainspring.cli.storechecks import check_store
+from mainspring.cli.storechecks import check_objects, check_store
 from mainspring.core.words import count
 from mainspring.errors import InvalidError
 
@@ -53,7 +53,8 @@ async def _check(app: App, *, full: bool) -> list[Check]:
     if _failed(found):
         return found
     async with app:
-        return [*found, *await check_store(app.store)]
+        objects = await check_objects(app.engine.objects, shared=settings.is_postgres)
+        return [*found, *await check_store(app.store), objects]
 
 
 def _document(check: Check) -> dict[str, str]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from mainspring.cli.output import fields, pretty_json, table, text
 from mainspring.core.lifecycle import State
 from mainspring.core.timer import Micros, to_micros
-from mainspring.core.words import duration, listed, moment_and_relative, needs, relative
-from mainspring.verbs.documents import JobDocument, JobSummary
+from mainspring.core.words import duration, listed, moment_and_relative, needs, relative, size
+from mainspring.verbs.documents import JobDocument, JobSummary, Usage
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -49,6 +49,16 @@ def took(job: JobSummary) -> str:
     return duration(max(0.0, (job.finished_at - job.started_at).total_seconds()))
 
 
+def usage_words(usage: Usage) -> str:
+    """`1.5 s of CPU, 120 MB at most, 5 MB written`; what is not known is left out."""
+    words = ("read", "written", "received", "sent")
+    moved = (usage.read_bytes, usage.written_bytes, usage.received_bytes, usage.sent_bytes)
+    parts = [f"{duration(usage.cpu_s)} of CPU"]
+    if usage.peak_mb is not None:
+        parts.append(f"{usage.peak_mb:,.0f} MB at most")
+    return ", ".join([*parts, *(f"{size(count)} {word}" for count, word in zip(moved, words, strict=True) if count)])
+
+
 def job_view(job: JobDocument, now: Micros) -> "Iterator[RenderableType]":
     yield fields(_pairs(job, now))
     yield text("\narguments", style="bold")
@@ -58,6 +68,8 @@ def job_view(job: JobDocument, now: Micros) -> "Iterator[RenderableType]":
         yield text(pretty_json(bytes(job.result)))
     for failed in job.errors:
         yield text(f"\nattempt {failed.attempt} failed ({failed.reason}), {_when(failed.at, now)}", style="bold")
+        if failed.usage is not None:
+            yield text(f"used {usage_words(failed.usage)}")
         yield text(failed.traceback.rstrip() or f"{failed.type}: {failed.message}")
 
 
@@ -80,6 +92,7 @@ def _pairs(job: JobDocument, now: Micros) -> Iterator[tuple[str, object]]:
     yield "started", _when(job.started_at, now)
     yield "ended", _when(job.finished_at, now)
     yield "took", took(job) if job.state == State.COMPLETED else None
+    yield "used", None if job.usage is None else usage_words(job.usage)
     missed = ", missed" if job.deadline_missed else ""
     yield "deadline", None if job.deadline_at is None else f"{_when(job.deadline_at, now)}{missed}"
     yield "start by", _when(job.start_by, now)

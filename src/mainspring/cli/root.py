@@ -31,6 +31,7 @@ COMMANDS = {
     "tenants": "mainspring.cli.tenants:tenants_app",
     "audit": "mainspring.cli.audit:audit_app",
     "migrate": "mainspring.cli.migrate:migrate",
+    "usage": "mainspring.cli.usage:usage",
     "doctor": "mainspring.cli.doctor:doctor",
     "bench": "mainspring.cli.bench:bench_app",
 }

@@ -1,13 +1,15 @@
-"""The checks of `mainspring doctor` that ask an open store: nodes, workers, what waits for nobody, the clock."""
+"""The checks of `mainspring doctor` that ask an open store: nodes, workers, what waits for nobody, the clock, the objects."""
 
 from collections import Counter
 from collections.abc import Sequence
 
-from mainspring.cli.checks import OK, WARN, Check
+from mainspring.cli.checks import FAIL, OK, WARN, Check
 from mainspring.core.lane import Lane
 from mainspring.core.timer import SECOND, Micros
 from mainspring.core.words import count, duration, listed, relative
 from mainspring.dispatch.matcher import Seat
+from mainspring.errors import InvalidError, StoreError
+from mainspring.objects.place import ObjectPlace
 from mainspring.store.contract import JobFilter, NodeRecord, SessionRecord, Store
 
 _AHEAD: Micros = 60 * SECOND
@@ -26,6 +28,18 @@ async def check_store(store: Store) -> list[Check]:
         await _check_queues(store),
         await _check_clock(store, nodes, now),
     ]
+
+
+async def check_objects(objects: ObjectPlace, *, shared: bool) -> Check:
+    """`shared`: the store may have nodes on many machines."""
+    where = objects.url if objects.folder is None else str(objects.folder)
+    try:
+        await objects.probe()
+    except (InvalidError, StoreError) as error:
+        return Check("objects", FAIL, str(error))
+    if shared and objects.folder is not None:
+        return Check("objects", OK, f"{where}, writable", "all machines with a node must share this folder; or use S3")
+    return Check("objects", OK, f"{where}, writable")
 
 
 def _check_nodes(nodes: Sequence[NodeRecord], now: Micros) -> Check:

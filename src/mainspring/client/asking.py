@@ -84,7 +84,7 @@ class Asker:
             path,
             body=None if document is None else encoded(document),
             headers=self.headers() | dict(headers or {}),
-            query={name: _text(value) for name, value in (query or {}).items() if value is not None},
+            query=texts(query or {}),
             repeatable=repeatable,
             timeout_s=timeout_s,
         )
@@ -141,5 +141,12 @@ def _decoder(type: Any) -> "json.Decoder[Any]":
     return json.Decoder(type)
 
 
+def texts(query: Mapping[str, Query]) -> dict[str, str]:
+    """What stands behind the question mark; None is left out."""
+    return {name: _text(value) for name, value in query.items() if value is not None}
+
+
 def _text(value: Query) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
     return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -7,13 +7,13 @@ given up: `ServerError`.
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from mainspring.client.asking import Asker, decoded
+from mainspring.client.asking import Asker, Query, T, decoded, texts
 from mainspring.core.retry import Backoff
 from mainspring.errors import LimitedError, ServerError, StoreUnavailableError
 from mainspring.verbs.documents import JobEvent
@@ -55,12 +55,25 @@ async def listen_to_job(asker: Asker, path: str) -> AsyncGenerator[JobEvent, Non
                 return
 
 
-async def _messages(asker: Asker, path: str, after: str | None) -> AsyncGenerator[Message, None]:
+async def listen_to_pieces(
+    asker: Asker, path: str, type: type[T], *, after: str | None, **query: Query
+) -> AsyncGenerator[T, None]:
+    """What a stream says that comes to an end, behind the event `after`."""
+    async with aclosing(_messages(asker, path, after, texts(query))) as messages:
+        async for message in messages:
+            if message.event == "end":
+                return
+            yield decoded(message.data.encode(), type)
+
+
+async def _messages(
+    asker: Asker, path: str, after: str | None, query: Mapping[str, str] | None = None
+) -> AsyncGenerator[Message, None]:
     last, failures, heard_s = after, 0, time.monotonic()
     while True:
-        headers = asker.headers() | ({} if last is None else {"Last-Event-ID": last})
+        headers = asker.headers() | {"Accept": "text/event-stream"} | ({} if last is None else {"Last-Event-ID": last})
         try:
-            async with asker.transport.stream(path, headers=headers) as reader:
+            async with asker.transport.stream(path, headers=headers, query=query) as reader:
                 async for message in read_messages(reader):
                     last, failures, heard_s = message.id or last, 0, time.monotonic()
                     yield message

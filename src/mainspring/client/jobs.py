@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 
 from mainspring.client import submitting
 from mainspring.client.asking import Asker, path
-from mainspring.client.events import listen_to_job
+from mainspring.client.events import listen_to_job, listen_to_pieces
 from mainspring.client.waiting import RemoteWaiter, ask_for_ends
 from mainspring.core.draft import Draft
 from mainspring.core.jsontext import encode_object
@@ -84,6 +84,18 @@ class RemoteJobs:
 
     def events(self, job: str) -> AsyncGenerator[d.JobEvent, None]:
         return listen_to_job(self._asker, path("jobs", _id(job), "events"))
+
+    def logs(
+        self, job: str, *, attempt: int | None = None, after: str | None = None, follow: bool = False
+    ) -> AsyncGenerator[d.LogPart, None]:
+        place = path("jobs", _id(job), "logs")
+        return listen_to_pieces(self._asker, place, d.LogPart, after=after, attempt=attempt, follow=follow)
+
+    def partial(
+        self, job: str, *, after: str | None = None, follow: bool = False
+    ) -> AsyncGenerator[d.PartialResult, None]:
+        place = path("jobs", _id(job), "partial")
+        return listen_to_pieces(self._asker, place, d.PartialResult, after=after, follow=follow)
 
 
 def _summary(job: d.JobDocument) -> d.JobSummary:

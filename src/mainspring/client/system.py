@@ -21,6 +21,11 @@ class RemoteSystem:
     async def history(self, since: datetime, until: datetime, step_s: float, kind: str | None = None) -> d.History:
         return await self._asker.get(path("history"), d.History, since=since, until=until, step_s=step_s, kind=kind)
 
+    async def usage(
+        self, since: datetime, until: datetime | None = None, by: d.UsageBy = "client,kind"
+    ) -> d.UsageReport:
+        return await self._asker.get(path("usage"), d.UsageReport, since=since, until=until, by=by)
+
     async def declare(self, said: d.Declarations) -> list[str]:
         return (await self._asker.post(path("declarations"), dict[str, list[str]], said, repeatable=True))["orphans"]
 

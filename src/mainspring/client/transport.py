@@ -31,6 +31,7 @@ JSON = "application/json"
 _CONNECT_S = 10.0
 _BACKOFF = Backoff(base_s=0.1, cap_s=2.0)
 _LARGE = 1_000_000
+_LONGEST_LINE = 4_194_304  # of a stream that is read by lines; aiohttp reads lines of twice its buffer
 _EXAMPLE = "http://localhost:8420"
 _GATEWAY = (502, 504)  # a proxy that did not reach the server, or lost it
 
@@ -130,7 +131,11 @@ class Transport:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=silence_s)
         try:
             async with self._open().get(
-                self.url + path, headers=self._headers(None, JSON, headers), params=query, timeout=timeout
+                self.url + path,
+                headers=self._headers(None, JSON, headers),
+                params=query,
+                timeout=timeout,
+                read_bufsize=_LONGEST_LINE // 2,
             ) as response:
                 if response.status >= 300:
                     raise refusal(response.status, response.headers, await response.read())

@@ -1,58 +1,65 @@
 """One place for the objects of a whole installation: a folder, or S3 by URL.
 
 Used by nodes; workers elsewhere reach it through them. Guarantees: an object is there as a whole or not at all; when `put`
-returns it is durable; `find` is in the order of names. Nothing is kept open, and nothing is made before the first `put`.
+returns it is durable; `find` is in the order of names; memory is bounded, however large an object is. Nothing is kept open, and
+nothing is made before the first `put`. A place of another installation is refused at the first use, see `claim`.
+
+Calls are obstore's plain ones, on threads of our own: its others touch Python from threads that the end of the process does not
+wait for, and a command that ends right after one dies of it.
 """
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
+import secrets
+from collections.abc import AsyncGenerator, AsyncIterable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from mainspring.core.objects import Found, prefix_of
+from mainspring.core.objects import JOBS, Found, prefix_of
+from mainspring.core.partition import parse_id
 from mainspring.errors import InvalidError, NotFoundError, StoreUnavailableError
+from mainspring.objects import driver
+from mainspring.objects.claim import MARK, Agree, claimed
+from mainspring.objects.failures import unavailable
+from mainspring.objects.feeding import Feed
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
+T = TypeVar("T")
 Data = bytes | Path | AsyncIterable[bytes]
 
-_PIECE = 1_048_576
-_AT_ONCE = 4  # parts of one upload under way: what bounds its memory
-_SCHEMES = ("s3://", "memory://")
+_THREADS = 8
 
 
 class ObjectPlace:
-    """The objects of jobs. `url`: a path, or s3://bucket/prefix (its keys and endpoint from the usual AWS_… variables)."""
+    """The objects of jobs. `url`: a path, or s3://bucket/prefix (its keys and endpoint from the usual AWS_… variables). `agree`: a
+    setting of the installation; None: nobody asks whose place it is."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, agree: Agree | None = None) -> None:
         self.url = url
-        self._folder = None if url.startswith(_SCHEMES) else Path(url).absolute()
+        self.folder = None if url.startswith(("s3://", driver.MEMORY)) else Path(url).absolute()
+        self._agree = agree
+        self._claimed = agree is None or url.startswith(driver.MEMORY)
         self._opened: ObjectStore | None = None
+        self._threads = ThreadPoolExecutor(_THREADS, "mainspring-objects")
 
     async def put(self, job: bytes, name: str, data: Data) -> None:
         """Store, or replace."""
-        import obstore
-
-        place = prefix_of(job) + name
-        source = data if isinstance(data, bytes | Path) else _Source(data)
-        try:
-            await self._call(obstore.put_async, place, source, chunk_size=5 * _PIECE, max_concurrency=_AT_ONCE)
-        except StoreUnavailableError:
-            if isinstance(source, _Source) and source.error is not None:
-                raise source.error from None
-            raise
-        if self._folder is not None:
-            await asyncio.to_thread(_sync, self._folder / place)
+        await self._use(write=True)
+        await self._put(prefix_of(job) + name, data)
 
     async def get(self, job: bytes, name: str) -> AsyncGenerator[bytes, None]:
         """Its bytes, a piece at a time; `NotFoundError` where there is no such object."""
-        import obstore
-
-        found: Any = await self._call(obstore.get_async, prefix_of(job) + name)
-        async for piece in found.stream(min_chunk_size=_PIECE):
-            yield bytes(piece)
+        place = prefix_of(job) + name
+        if not await self._use():
+            raise _missing(place)
+        size, mark, first = await self._call(driver.open_object, place)
+        yield first
+        for start in range(len(first), size, driver.PIECE):
+            yield await self._call(driver.read_range, place, start, min(size, start + driver.PIECE), mark)
 
     async def read(self, job: bytes, name: str) -> bytes:
         """All of a small one."""
@@ -67,77 +74,119 @@ class ObjectPlace:
 
     async def delete(self, job: bytes, prefix: str = "") -> int:
         """All of a job, or those whose names begin with `prefix`; how many."""
-        import obstore
-
         places = [each["path"] for each in await self._listed(prefix_of(job) + prefix)]
         if places:
-            await self._call(obstore.delete_async, places)
+            await self._call(driver.delete, places)
         return len(places)
+
+    async def days(self) -> list[str]:
+        """The days of which there are objects, such as 2026-03-31; oldest first. Some servers list empty ones too."""
+        return sorted(await self._folders(JOBS))
+
+    async def jobs_of(self, day: str) -> list[bytes]:
+        """The jobs of a day that have objects, oldest first."""
+        return sorted(filter(None, map(_job_of, await self._folders(f"{JOBS}{day}/"))))
+
+    async def probe(self) -> None:
+        """Can objects be written? An error says why not. Leaves nothing behind."""
+        if self.folder is not None:
+            there = next(folder for folder in (self.folder, *self.folder.parents) if folder.exists())
+            if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+                raise unavailable(self.url, PermissionError("Permission denied"))
+            await self._use()
+            return
+        await self._use()
+        place = f"probe/{secrets.token_hex(8)}"
+        await self._put(place, b"")
+        await self._call(driver.delete, [place])
+
+    def close(self) -> None:
+        """After the last call."""
+        self._threads.shutdown(wait=False)
+
+    # whose place it is
+
+    async def _use(self, *, write: bool = False) -> bool:
+        """Is there anything? `write`: there will be. InvalidError where the place is another's."""
+        if not self._claimed:
+            assert self._agree is not None
+            self._claimed = await claimed(self.url, self._agree, self._read_mark, self._make_mark, write=write)
+        return self._claimed
+
+    async def _read_mark(self) -> str | None:
+        if self.folder is not None and not self.folder.is_dir():
+            return None
+        try:
+            return str((await self._call(driver.open_object, MARK))[2], "ascii", "replace")
+        except NotFoundError:
+            return None
+
+    async def _make_mark(self, mark: str) -> bool:
+        return bool(await self._call(driver.create, MARK, mark.encode()))
+
+    # obstore, on a thread
+
+    async def _put(self, place: str, data: Data) -> None:
+        if isinstance(data, bytes | Path):
+            await self._call(driver.put, place, data)
+        else:
+            await self._feed(place, Feed(data))
+        if self.folder is not None:
+            await self._call(driver.sync, place, self.folder)
+
+    async def _feed(self, place: str, feed: Feed) -> None:
+        putting = asyncio.ensure_future(self._call(driver.put, place, feed))
+        try:
+            await asyncio.shield(putting)
+        except asyncio.CancelledError:
+            feed.stop()
+            await asyncio.wait([putting])
+            putting.exception()  # is that it was stopped
+            raise
+        except StoreUnavailableError:
+            if feed.error is not None:
+                raise feed.error from None
+            raise
 
     async def _listed(self, prefix: str) -> list[Any]:
         """obstore lists below whole folders only."""
-        import obstore
-
         folder, _, rest = prefix.rpartition("/")
-        store = self._store()
-        try:
-            batches = [batch async for batch in obstore.list(store, folder, chunk_size=1000)]
-        except FileNotFoundError:
+        if not await self._use():
             return []
-        except Exception as error:
-            raise self._unavailable(error) from error
-        return [each for batch in batches for each in batch if each["path"].startswith(f"{folder}/{rest}")]
+        found = await self._call(driver.list_below, folder)
+        return [each for each in found if each["path"].startswith(f"{folder}/{rest}")]
 
-    async def _call(self, function: Any, *args: Any, **options: Any) -> Any:
+    async def _folders(self, prefix: str) -> list[str]:
+        found = await self._call(driver.list_folders, prefix) if await self._use() else []
+        return [each.rstrip("/").rpartition("/")[2] for each in found]
+
+    async def _call(self, function: Callable[..., T], *args: Any) -> T:
+        """`function` with the driver's store first; `args`: a place, and more."""
         store = self._store()
         try:
-            return await function(store, *args, **options)
-        except FileNotFoundError:
-            raise NotFoundError(f"there is no object {args[0]}") from None
+            return await self._run(function, store, *args)
+        except FileNotFoundError as error:
+            if "NoSuchBucket" in str(error):
+                raise unavailable(self.url, error) from error
+            raise _missing(args[0]) from None
         except Exception as error:
-            raise self._unavailable(error) from error
+            raise unavailable(self.url, error) from error
+
+    async def _run(self, function: Callable[..., T], *args: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(function, *args))
 
     def _store(self) -> "ObjectStore":
         if self._opened is None:
-            self._opened = self._open()
+            self._opened = driver.open_store(self.url, self.folder)
         return self._opened
 
-    def _open(self) -> "ObjectStore":
-        from obstore.exceptions import BaseError
-        from obstore.store import LocalStore, from_url
 
-        try:
-            if self._folder is not None:
-                return LocalStore(self._folder, automatic_cleanup=True, mkdir=True)
-            return from_url(self.url)
-        except (BaseError, OSError, ValueError) as error:
-            raise InvalidError("objects", f"{self.url!r} cannot be used: {error}") from None
-
-    def _unavailable(self, error: Exception) -> StoreUnavailableError:
-        return StoreUnavailableError(f"the objects at {self.url} cannot be reached: {error}")
+def _job_of(name: str) -> bytes | None:
+    try:
+        return parse_id(name)
+    except InvalidError:
+        return None
 
 
-class _Source:
-    """What somebody else gives, and why that broke off: which is not the place's fault."""
-
-    def __init__(self, data: AsyncIterable[bytes]) -> None:
-        self._data = data
-        self.error: Exception | None = None
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        try:
-            async for piece in self._data:
-                yield piece
-        except Exception as error:
-            self.error = error
-            raise
-
-
-def _sync(path: Path) -> None:
-    """The file, and that it is there."""
-    for each in (path, path.parent):
-        descriptor = os.open(each, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+def _missing(place: str) -> NotFoundError:
+    return NotFoundError(f"there is no object {place}")

@@ -470,6 +470,9 @@ class LimitUse(Struct, frozen=True):
 class Catalog(Protocol):
     """Small definitions: lanes, queues, kinds, limits."""
 
+    async def agree(self, name: str, value: str | None) -> str | None:
+        """A setting of the whole installation: the first value that anybody gives it stays, and is the answer. None: only read."""
+
     async def read_lanes(self, numbers: Sequence[int]) -> dict[int, Lane]:
         """The lanes known by these numbers."""
 

@@ -99,6 +99,17 @@ class JobSummary(Answer, frozen=True, kw_only=True):
     cancel_requested: bool
 
 
+class Usage(Answer, frozen=True, kw_only=True):
+    """What an attempt used, as far as it was measured. None: not known."""
+
+    cpu_s: float = 0.0
+    peak_mb: float | None = None
+    read_bytes: int | None = None
+    written_bytes: int | None = None
+    received_bytes: int | None = None
+    sent_bytes: int | None = None
+
+
 class AttemptError(Answer, frozen=True, kw_only=True):
     """The end of one failed attempt."""
 
@@ -108,10 +119,11 @@ class AttemptError(Answer, frozen=True, kw_only=True):
     type: str
     message: str
     traceback: str
+    usage: Usage | None = None
 
 
 class JobDocument(JobSummary, frozen=True, kw_only=True):
-    """Everything that is known of a job."""
+    """Everything that is known of a job. `usage`: of the attempt that ended last."""
 
     band: str
     losses: int
@@ -133,6 +145,7 @@ class JobDocument(JobSummary, frozen=True, kw_only=True):
     arguments: Raw
     result: Raw
     errors: list[AttemptError]
+    usage: Usage | None = None
 
 
 class JobsPage(Answer, frozen=True, kw_only=True):
@@ -430,6 +443,36 @@ class History(Answer, frozen=True, kw_only=True):
     periods: list[Period]
 
 
+UsageBy = Literal["client,kind", "client", "kind"]
+
+
+class UsageSum(Answer, frozen=True, kw_only=True):
+    """What jobs that ended used in all their attempts; `peak_mb` is the highest. `client`, `kind` None: none, or not by that."""
+
+    tenant: str | None
+    client: str | None
+    kind: str | None
+    jobs: int
+    attempts: int
+    cpu_s: float
+    peak_mb: float | None
+    read_bytes: int | None
+    written_bytes: int | None
+    received_bytes: int | None
+    sent_bytes: int | None
+
+
+class UsageReport(Answer, frozen=True, kw_only=True):
+    """Who used most is first. `until`: up to when jobs were looked at; where that is before the time that was asked for, go on from
+    there. `more`: how many sums were left out."""
+
+    since: datetime
+    until: datetime
+    total: UsageSum
+    sums: list[UsageSum]
+    more: int = 0
+
+
 # access
 
 
@@ -569,6 +612,26 @@ class Declarations(Request, frozen=True, kw_only=True):
     kinds: list[KindDeclaration] = []
     queues: list[QueueDeclaration] = []
     schedules: list[NewSchedule] = []
+
+
+class LogPart(Answer, frozen=True, kw_only=True, omit_defaults=True):
+    """What an attempt wrote at one time: one or more whole lines of a stream (`stdout`, `stderr`; `debug`, `info`, `warning`,
+    `error` of a function; `note` of Mainspring itself), or a part of a line that is too long. `id`: to go on behind it; a note
+    about what is missing has none."""
+
+    id: str | None = None
+    attempt: int
+    at: datetime
+    stream: str
+    text: str
+
+
+class PartialResult(Answer, frozen=True, kw_only=True):
+    """What an attempt gave out while it ran. `id`: to go on behind it."""
+
+    id: str
+    attempt: int
+    value: Raw
 
 
 class JobEvent(Answer, frozen=True, kw_only=True, omit_defaults=True):

@@ -16,6 +16,7 @@ from mainspring.store.service import ALL_TENANTS
 from mainspring.submit import Submitter
 from mainspring.verbs.drafts import Drafts
 from mainspring.verbs.events import EventLog
+from mainspring.verbs.pieces import Pieces
 from mainspring.verbs.waiter import Waiter
 from mainspring.verbs.watch import JobWatch
 
@@ -57,6 +58,7 @@ class Engine:
         self.audit = AuditLog(store)
         self.events = EventLog(store)
         self.watch = JobWatch(store)
+        self.pieces = Pieces(store, objects)
         self._silence = [store.subscribe(part.hear) for part in (self.waiter, self.events, self.watch, self.sealing)]
 
     def verbs(self, tenant: str | None, actor: Actor) -> "LocalVerbs":
@@ -73,3 +75,4 @@ class Engine:
         self.events.close()
         self.watch.close()
         self.sealing.close()
+        self.pieces.close()

@@ -54,6 +54,17 @@ class Jobs(Protocol):
     def events(self, job: str) -> AsyncGenerator[d.JobEvent, None]:
         """Its state now, then what happens to it, until it has ended."""
 
+    def logs(
+        self, job: str, *, attempt: int | None = None, after: str | None = None, follow: bool = False
+    ) -> AsyncGenerator[d.LogPart, None]:
+        """What its attempts wrote, or one of them, in order. `after`: go on behind that part. `follow`: as it comes, until the job
+        (or that attempt) has ended and everything was read."""
+
+    def partial(
+        self, job: str, *, after: str | None = None, follow: bool = False
+    ) -> AsyncGenerator[d.PartialResult, None]:
+        """What its attempts gave out while they ran, in order. `after` and `follow`: as for `logs`."""
+
 
 class Schedules(Protocol):
     """Stored schedules."""
@@ -160,6 +171,11 @@ class System(Protocol):
     async def statistics(self) -> d.Statistics: ...
 
     async def history(self, since: datetime, until: datetime, step_s: float, kind: str | None = None) -> d.History: ...
+
+    async def usage(
+        self, since: datetime, until: datetime | None = None, by: d.UsageBy = "client,kind"
+    ) -> d.UsageReport:
+        """What jobs used that ended in that time (None: until now)."""
 
     async def declare(self, said: d.Declarations) -> list[str]:
         """Store what an application declares; the names of schedules that code declared once and this code does not."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from msgspec import json, structs
@@ -27,6 +28,7 @@ from mainspring.verbs.drafts import for_tenant
 from mainspring.verbs.engine import Engine
 from mainspring.verbs.explaining import causes
 from mainspring.verbs.facts import gather
+from mainspring.verbs.logs import check_after, read_logs, read_partial
 from mainspring.verbs.queries import filter_of, parse_ids
 from mainspring.verbs.shown import document_of, end_of, summary_of
 
@@ -34,6 +36,7 @@ MAX_PAGE = 1000
 MAX_WAITED = 1000
 MAX_CLONES = 1000
 MAX_WAIT_S = 3600.0
+MAX_ATTEMPT = 2**31 - 1
 _UNSHOWN = {"arguments": "sealed"}  # in the audit of what nobody may read in the store
 
 
@@ -139,6 +142,34 @@ class LocalJobs:
 
     def events(self, job: str) -> AsyncGenerator[d.JobEvent, None]:
         return self._engine.watch.follow(parse_id(job), self._tenant)
+
+    async def logs(
+        self, job: str, *, attempt: int | None = None, after: str | None = None, follow: bool = False
+    ) -> AsyncGenerator[d.LogPart, None]:
+        async with aclosing(await self.open_logs(job, attempt=attempt, after=after, follow=follow)) as batches:
+            async for parts in batches:
+                for part in parts:
+                    yield part
+
+    async def partial(
+        self, job: str, *, after: str | None = None, follow: bool = False
+    ) -> AsyncGenerator[d.PartialResult, None]:
+        async with aclosing(await self.open_partial(job, after=after, follow=follow)) as values:
+            async for value in values:
+                yield value
+
+    async def open_logs(
+        self, job: str, *, attempt: int | None, after: str | None, follow: bool
+    ) -> AsyncGenerator[Sequence[d.LogPart], None]:
+        """As `logs`, in batches; what is wrong is said before the first of them."""
+        if attempt is not None:
+            whole_number("attempt", attempt, 1, MAX_ATTEMPT)
+        check_after(after, 3)
+        return read_logs(self._engine.pieces, await self._record(parse_id(job)), attempt, after, follow)
+
+    async def open_partial(self, job: str, *, after: str | None, follow: bool) -> AsyncGenerator[d.PartialResult, None]:
+        check_after(after, 2)
+        return read_partial(self._engine.pieces, await self._record(parse_id(job)), after, follow)
 
     async def _change(self, action: str, job: str, wanted: d.JobChange, *, replay: bool) -> d.JobDocument:
         record = await self._record(parse_id(job))

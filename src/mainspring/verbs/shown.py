@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from msgspec import Raw
+from msgspec import Raw, json
 
 from mainspring.core.job import JobRecord
 from mainspring.core.partition import format_id
@@ -12,6 +12,8 @@ from mainspring.core.timer import Micros, from_micros
 from mainspring.store.contract import AttemptFailure, Ended
 from mainspring.verbs import documents as d
 from mainspring.wire import Progress
+
+_read_usage = json.Decoder(d.Usage).decode
 
 
 def summary_of(record: JobRecord) -> d.JobSummary:
@@ -62,6 +64,7 @@ def document_of(
         arguments=Raw(record.arguments),
         result=_raw(ended.result) if ended else d.NULL,
         errors=[_error(failure) for failure in failures],
+        usage=_usage(record.usage),
     )
 
 
@@ -94,7 +97,12 @@ def _error(failed: AttemptFailure) -> d.AttemptError:
         type=told.type,
         message=told.message,
         traceback=told.traceback,
+        usage=_usage(failed.usage),
     )
+
+
+def _usage(data: bytes | None) -> d.Usage | None:
+    return None if data is None else _read_usage(data)
 
 
 def _time(at: Micros | None) -> datetime | None:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import AsyncGenerator
 from datetime import datetime
+from typing import get_args
 
 from mainspring.access.audit import Actor
 from mainspring.core.job import DEFAULT_TENANT
@@ -19,6 +20,7 @@ from mainspring.verbs.events import parse_event_id
 from mainspring.verbs.history import periods_of
 from mainspring.verbs.queues import LocalQueues
 from mainspring.verbs.rates import tenants_meant
+from mainspring.verbs.usage import usage_report
 from mainspring.verbs.workers import LocalWorkers
 from mainspring.wire import PROTOCOL
 
@@ -64,6 +66,17 @@ class LocalSystem:
         return d.History(
             since=from_micros(first), until=from_micros(last), step_s=step_s, periods=periods_of(tallies, kind)
         )
+
+    async def usage(
+        self, since: datetime, until: datetime | None = None, by: d.UsageBy = "client,kind"
+    ) -> d.UsageReport:
+        first = to_micros("since", since)
+        last = self._store.clock.now() if until is None else to_micros("until", until)
+        if last <= first:
+            raise InvalidError("until", "is not after since")
+        if by not in get_args(d.UsageBy):
+            raise InvalidError("by", f"{by!r} is none of {'; '.join(get_args(d.UsageBy))}")
+        return await usage_report(self._store, await tenants_meant(self._store, self._tenant), first, last, by)
 
     async def declare(self, said: d.Declarations) -> list[str]:
         kinds, queues, schedules = read_declarations(said, self._tenant)

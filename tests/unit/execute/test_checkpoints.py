@@ -1,6 +1,7 @@
 """An attempt goes on from where the one before was, and does not do a step twice: in every pool."""
 
 import asyncio
+import inspect
 import threading
 from datetime import date
 from pathlib import Path
@@ -16,6 +17,7 @@ from mainspring.core.objects import checkpoint, step
 from mainspring.errors import ConflictError, InvalidError, StoreUnavailableError
 from mainspring.execute.context import Context
 from mainspring.execute.signals import Snooze
+from mainspring.execute.sync_context import SyncContext
 from mainspring.wire import Assignment, Outcome, OutcomeType
 
 POOLS = ("async", "thread", "process", "process-async")
@@ -291,3 +293,16 @@ async def test_the_calls_without_await_are_refused_in_an_event_loop() -> None:
 def test_an_async_step_is_refused_without_await() -> None:
     with pytest.raises(InvalidError, match="step 'a' is async"):
         _ = _context().sync.step("a", jobs.note_async, "", "")
+
+
+def test_every_call_that_is_awaited_has_a_twin_without_await() -> None:
+    awaited = {name for name, call in vars(Context).items() if inspect.iscoroutinefunction(call)}
+    assert awaited - {"wait_cancelled"} == {name for name in vars(SyncContext) if not name.startswith("_")}
+
+
+async def test_partial_results_without_await() -> None:
+    link = MemoryLink()
+    async with working(registry_of(jobs.emit_values_without_await, pool="process"), link):
+        job = link.submit("emit_values_without_await")
+        assert (await link.outcome(job)).type is OutcomeType.COMPLETED
+    assert len(await link.objects.find(job, "partial/")) == 3

@@ -6,7 +6,8 @@ Used by the type `container`; sees neither jobs nor contexts.
     engines     podman and docker: the command lines
     bundle      crun and runc: the description that they read, and the command lines
     ability     which of them this machine really has: tried out once
-    leftovers   what workers that were killed have left behind
+    run         one container from its start to its end
+    leftovers   names, and what workers that were killed have left behind
 
 Guarantees: every container has a name, and `remove` takes it away whatever state it is in.
 """

@@ -19,7 +19,7 @@ from mainspring.execute.containers.bundle import Bundles
 from mainspring.execute.containers.engines import Engine
 from mainspring.execute.containers.leftovers import is_left, name_for, place
 from mainspring.execute.containers.plan import Plan
-from mainspring.execute.sandbox.limits import Limits
+from mainspring.execute.sandbox.folder import new_folder
 from mainspring.execute.sandbox.users import Users
 
 Runtime = Engine | Bundles
@@ -94,26 +94,17 @@ def _names(runtime: Runtime) -> list[str]:
 
 def _tried(runtime: Runtime) -> str | None:
     """Run `true`, in a folder that shows the machine's own programs."""
-    with tempfile.TemporaryDirectory(prefix="mainspring-trial-") as temporary:
-        folder = Path(temporary)
-        folder.chmod(0o711)
-        for name in ("root", "work"):
-            folder.joinpath(name).mkdir()
-        plan = Plan(
-            name=name_for("trial", 1),
-            folder=folder,
-            work=folder / "work",
-            root=folder / "root",
-            command=["/bin/true"],
-            env={},
-            limits=Limits(),
-            uid=Users().take() or os.geteuid(),
-            shown=tuple(place for place in _SYSTEM if os.path.isdir(place)),
-        )
+    uid = Users().take() or os.geteuid()
+    shown = tuple(place for place in _SYSTEM if os.path.isdir(place))
+    with tempfile.TemporaryDirectory(prefix="mainspring-trial-") as root:
+        os.chmod(root, 0o755)
+        plan = Plan(name=name_for("trial", 1), root=Path(root), command=["/bin/true"], uid=uid, shown=shown)
+        folder = new_folder(uid)
         try:
-            return _failure(runtime.start(plan))
+            return _failure(runtime.start(plan, folder))
         finally:
             _failure(runtime.remove(plan.name))
+            folder.remove()
 
 
 def _failure(command: list[str]) -> str | None:

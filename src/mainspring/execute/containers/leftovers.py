@@ -1,7 +1,7 @@
 """Names of containers, and what workers that were killed have left behind.
 
-A name says whose it is and what for: the machine as this worker sees it, the worker's process, the job, the attempt. So a worker that
-starts can tell which containers nobody waits for any more, among those of others that are alive; on an engine that several
+A name says whose it is and what for: the machine as this worker sees it, the worker's process, the job, the attempt. So a worker
+that starts can tell which containers nobody waits for any more, among those of others that are alive; on an engine that several
 machines share it leaves those of other machines alone.
 """
 

@@ -13,17 +13,15 @@ SHARES = 205  # of the processor, where 1024 is usual: the worker itself goes fi
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """`folder`: the worker's, for what a runtime needs to know; `work`: the program's, seen as /work. `image` or `root`: what it runs
-    in. `uid`: as whom; never root. `shown`: folders of the machine to be seen too, read-only, for trying a runtime out."""
+    """`image` or `root`: what it runs in. `uid`: as whom; never root. `shown`: folders of the machine to be seen too, read-only,
+    for trying a runtime out."""
 
     name: str
-    folder: Path
-    work: Path
     image: str | None = None
     root: Path | None = None
     command: list[str]
-    env: dict[str, str]
+    env: dict[str, str] = {}
     network: bool = False
-    limits: Limits
+    limits: Limits = Limits()
     uid: int
     shown: tuple[str, ...] = ()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mainspring.errors import InvalidError
+from mainspring.execute.exact import number_problem
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 INLINE_BYTES = 32_768
 MAX_RESPONSE_BYTES = 268_435_456
 
+_CHARSETS = ("utf-8", "us-ascii", "iso-8859-1", "windows-1252")
 _PIECE = 65_536
 _GLIMPSE_BYTES = 2_048
 _GLIMPSE = 300
@@ -47,18 +49,25 @@ def inline(response: "ClientResponse", body: bytes) -> tuple[bool, Any]:
     """Can the body be part of the result, and as what: JSON where it says so and is, else text."""
     if len(body) > INLINE_BYTES or response.headers.get("Content-Encoding", "identity") != "identity":
         return False, None
+    charset = (response.charset or "utf-8").lower()
     try:
-        text = body.decode(response.charset or "utf-8")
-    except (UnicodeDecodeError, LookupError):
+        text = body.decode(charset) if charset in _CHARSETS else "\0"
+    except UnicodeDecodeError:
         return False, None
     if "\0" in text:
         return False, None
     if response.content_type == "application/json" or response.content_type.endswith("+json"):
-        try:
-            return True, msgspec.json.decode(text)
-        except msgspec.DecodeError:
-            pass  # what it is not, it cannot be given as
+        return True, _json(text)
     return True, text or None
+
+
+def _json(text: str) -> Any:
+    """The text itself where it is no JSON, or has numbers that would not survive as a result."""
+    try:
+        value = msgspec.json.decode(text)
+        return text if number_problem(value) else value
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return text
 
 
 def glimpse(body: bytes) -> str:

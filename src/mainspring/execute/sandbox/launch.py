@@ -35,7 +35,8 @@ class LaunchError(Exception):
 
 class Order(Struct, frozen=True, kw_only=True):
     """A program to run. `places`: variables that name a file of its working folder. `binary`: bubblewrap's; None: bare. `uid`: as
-    whom; None: as the worker's own user."""
+    whom; None: as the worker's own user. `trusted`: a program of the machine, such as podman, which sees to limits itself and may
+    need more rights to do so."""
 
     command: Sequence[str]
     env: Mapping[str, str] = {}
@@ -46,6 +47,7 @@ class Order(Struct, frozen=True, kw_only=True):
     binary: str | None
     uid: int | None
     tree: Tree | None
+    trusted: bool = False
 
     def full_env(self, folder: Folder) -> dict[str, str]:
         work, tmp = (WORK, "/tmp") if self.binary is not None else (str(folder.work), str(folder.tmp))
@@ -55,6 +57,8 @@ class Order(Struct, frozen=True, kw_only=True):
     def own_limits(self) -> dict[str, int]:
         """What each process has to be limited to because no group does it. A bare program's processes cannot be told from those
         of its user: if that is the worker's, they are watched."""
+        if self.trusted:
+            return {}
         counted = self.tree is not None and self.tree.has("pids")
         memory = self.tree is None or not self.tree.has("memory")
         apart = self.binary is not None or self.uid is not None
@@ -134,6 +138,7 @@ def _start_bare(
         "folder": str(folder.work),
         "limits": order.own_limits(),
         "uid": order.uid,
+        "trusted": order.trusted,
     }
     stdin, out, err = stdio
     with Descriptors() as fds:

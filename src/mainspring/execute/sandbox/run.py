@@ -98,7 +98,14 @@ class Running:
 @asynccontextmanager
 async def started(order: Order, files: Mapping[str, bytes] = {}) -> AsyncIterator[Running]:
     """In a new folder with these files in it."""
-    starting = asyncio.ensure_future(in_thread(_start, order, files))
+    async with begun(partial(_start, order, files)) as running:
+        yield running
+
+
+@asynccontextmanager
+async def begun(start: Callable[[], Running]) -> AsyncIterator[Running]:
+    """The same for whoever starts it otherwise; `start` is called in a thread."""
+    starting = asyncio.ensure_future(in_thread(start))
     try:
         running = await asyncio.shield(starting)
     except asyncio.CancelledError:

@@ -22,8 +22,8 @@ REFUSED = """
     settimeofday clock_settime clock_settime64 clock_adjtime clock_adjtime64 adjtimex stime
     iopl ioperm modify_ldt vm86 vm86old lookup_dcookie nfsservctl uselib
 """.split()  # noqa: SIM905
-_NAMESPACES = (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)  # CLONE_NEW*
-_TERMINAL = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX put words into a terminal's mouth
+NAMESPACES = (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)  # CLONE_NEW*
+TERMINAL = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX put words into a terminal's mouth
 _FAMILIES = (1, 2, 10, 16)  # of sockets: AF_UNIX, AF_INET, AF_INET6, AF_NETLINK
 _KNOWN_FAMILIES = 46
 _LOW_HALF = 0xFFFFFFFF
@@ -40,9 +40,9 @@ def filter_program() -> bytes:
         _add(made, refuse, name)
     # The flags of clone3 are in memory, where a filter cannot look: libraries take this answer for "use clone".
     _add(made, pyseccomp.ERRNO(errno.ENOSYS), "clone3")
-    for flag in _NAMESPACES:
+    for flag in NAMESPACES:
         _add(made, refuse, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, flag, flag))
-    for request in _TERMINAL:
+    for request in TERMINAL:
         _add(made, refuse, "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, _LOW_HALF, request))
     for family in set(range(_KNOWN_FAMILIES)) - set(_FAMILIES):
         _add(made, refuse, "socket", pyseccomp.Arg(0, pyseccomp.EQ, family))

@@ -20,7 +20,8 @@ from mainspring.execute.lifeline import die_with
 from mainspring.execute.sql import postgres
 from mainspring.execute.sql.engine import TEMPORARY_MB, Engine
 from mainspring.execute.sql.loading import load_csv, load_sqlite
-from mainspring.execute.sql.order import Answer, Files, Order, PostgresRows, SqliteRows, Table
+from mainspring.execute.sql.order import Answer, Files, Order, PostgresRows, Source, SqliteRows, Table
+from mainspring.execute.sql.walls import only_write_below
 from mainspring.wire import Usage
 
 _SLACK_MB = 1_024  # for what DuckDB does not count: the interpreter, threads, rows on their way out
@@ -34,6 +35,7 @@ def main(parent: int) -> None:
         os.dup2(2, 1)  # whatever a library prints is not the answer
         order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
         _limit(order)
+        only_write_below(Path(order.folder))  # before DuckDB has threads
         out.write(msgspec.json.encode(msgspec.structs.replace(_answer(order), usage=_usage())))
 
 
@@ -48,35 +50,47 @@ def _limit(order: Order) -> None:
 
 def _answer(order: Order) -> Answer:
     """Problems are part of it: what is no error of the job is a bug, and ends the process."""
+    where = ""
     try:
-        return _perform(order, allowed())
-    except (duckdb.OutOfMemoryException, MemoryError) as error:
-        return Answer(problem=f"memory_mb: {order.memory_mb} MB are not enough: {error}")
-    except (InvalidError, duckdb.Error, UnicodeError) as error:
-        return Answer(problem=str(error))
-    except sqlite3.Error as error:
-        return Answer(problem=f"SQLite: {error}", may_pass=getattr(error, "sqlite_errorname", "") in _BUSY)
-    except (OSError, TimeoutError) as error:
-        return Answer(problem=f"PostgreSQL: {error or type(error).__name__}", may_pass=True)
+        engine, reachable = Engine(order), allowed()
+        for name, source in order.sources.items():
+            where = f"sources.{name}: "
+            _load(engine, name, source, Path(order.folder), reachable)
+        where = ""
+        return _finish(engine, order, reachable)
     except Exception as error:
-        if not type(error).__module__.startswith("asyncpg"):
-            raise
+        answer = _problem(error, order)
+        return msgspec.structs.replace(answer, problem=where + (answer.problem or ""))
+
+
+def _problem(error: Exception, order: Order) -> Answer:
+    match error:
+        case duckdb.OutOfMemoryException() | MemoryError():
+            return Answer(problem=f"memory_mb: {order.memory_mb} MB are not enough: {error}")
+        case InvalidError() | duckdb.Error() | UnicodeError():
+            return Answer(problem=str(error))
+        case sqlite3.Error():
+            return Answer(problem=f"SQLite: {error}", may_pass=getattr(error, "sqlite_errorname", "") in _BUSY)
+        case OSError():
+            return Answer(problem=f"PostgreSQL: {error or type(error).__name__}", may_pass=True)
+    if type(error).__module__.startswith("asyncpg"):
         state = getattr(error, "sqlstate", None)
         return Answer(problem=f"PostgreSQL: {error}", may_pass=state is None or state[:2] in _PASSING)
+    raise error
 
 
-def _perform(order: Order, reachable: Allowed) -> Answer:
-    engine = Engine(order)
-    folder = Path(order.folder)
-    for name, source in order.sources.items():
-        match source:
-            case Files():
-                engine.add_files(name, source)
-            case SqliteRows(path, query):
-                load_sqlite(engine.duck, name, path, query)
-            case PostgresRows(url, query):
-                columns = postgres.read(url, query, folder / "source.csv", reachable)
-                load_csv(engine.duck, name, folder / "source.csv", columns)
+def _load(engine: Engine, name: str, source: Source, folder: Path, reachable: Allowed) -> None:
+    match source:
+        case Files():
+            engine.add_files(name, source)
+        case SqliteRows(path, query):
+            load_sqlite(engine.duck, name, path, query)
+        case PostgresRows(url, query):
+            columns = postgres.read(url, query, folder / "source.csv", reachable)
+            load_csv(engine.duck, name, folder / "source.csv", columns)
+
+
+def _finish(engine: Engine, order: Order, reachable: Allowed) -> Answer:
     *first, last = engine.parse(order.statements, order.parameters)
     for statement in first:
         engine.execute(statement)
@@ -87,8 +101,9 @@ def _perform(order: Order, reachable: Allowed) -> Answer:
         case str(path):
             return Answer(count=engine.save_parquet(last, Path(path)))
         case Table() as table:
-            columns_, count = engine.save_csv(last, folder / "rows.csv")
-            postgres.write(table, folder / "rows.csv", columns_, reachable)
+            file = Path(order.folder, "rows.csv")
+            columns, count = engine.save_csv(last, file)
+            postgres.write(table, file, columns, reachable)
             return Answer(count=count)
 
 

@@ -78,7 +78,7 @@ class _Loop(asyncio.SelectorEventLoop):
         if not self._permits(*self._wanted, place):
             host, port = self._wanted
             problem = f"{host}:{port} is {place}, which is not a public address"
-            raise InvalidError("postgres", f"{problem}; the worker's owner may allow it: {VARIABLE}={host}:{port}")
+            raise InvalidError("database", f"{problem}; the worker's owner may allow it: {VARIABLE}={host}:{port}")
         await super().sock_connect(sock, address)
 
 
@@ -114,7 +114,7 @@ def write(table: Table, path: Path, columns: list[str], allowed: Allowed) -> Non
 def _with(url: str, allowed: Allowed, work: "Callable[[asyncpg.Connection[Any]], Awaitable[T]]") -> T:
     import asyncpg
 
-    settings = connection("postgres", url)
+    settings = connection("database", url)
 
     async def run() -> T:
         database = await asyncpg.connect(**settings, timeout=_CONNECT_S)

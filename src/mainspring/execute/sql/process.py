@@ -24,13 +24,14 @@ class ProcessEndedError(MainspringError):
 
 
 async def perform(order: Order) -> Answer:
-    code = _CODE.format(path=sys.path, parent=os.getpid())
+    path = [entry for entry in sys.path if os.path.isabs(entry)]  # nothing that depends on where it runs
+    code = _CODE.format(path=path, parent=os.getpid())
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", code),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        cwd=order.folder,
+        cwd="/",
         env=_environment(order.folder),
         start_new_session=True,
     )

@@ -10,21 +10,18 @@ from msgspec import Struct
 
 from mainspring.errors import InvalidError
 from mainspring.execute.context import Context
-from mainspring.execute.masking import mask_for
 from mainspring.execute.sandbox.ability import Isolation, ability, choose, missing, policy
-from mainspring.execute.sandbox.folder import checked_name
 from mainspring.execute.sandbox.launch import LaunchError, Order
 from mainspring.execute.sandbox.limits import Limits
-from mainspring.execute.sandbox.run import Ended, Running, started
-from mainspring.execute.types import JobType, KilledError, ProgramError
-from mainspring.execute.types.files import CHECKPOINT, VARIABLE, keep_checkpoint, store_outputs
+from mainspring.execute.sandbox.run import Running, started
+from mainspring.execute.types import JobType, ProgramError
+from mainspring.execute.types.files import CHECKPOINT, VARIABLE
+from mainspring.execute.types.programs import check_program, follow, given_files, last_output
 from mainspring.runtime.log import get_logger
 
 _log = get_logger("mainspring.worker")
 
 DEFAULT_LIMITS = Limits()
-
-_SHOWN = 1500  # bytes of standard error in a failure
 
 
 class ScriptResult(Struct, frozen=True):
@@ -55,23 +52,16 @@ async def script(
     file: what it holds at the end of an attempt is there again in the next.
     """
     order = _order(ctx, command, env, stdin, network, isolation, limits)
-    given = {name: text.encode() for name, text in files.items()}
-    if ctx._services.resume is not None:
-        given[CHECKPOINT] = ctx._services.resume
     running: Running | None = None
     try:
-        async with started(order, given) as running:
-            async with keep_checkpoint(ctx, running.folder):
-                ended = await running.finish(ctx._services.write)
-            _judge(ended)
-            await store_outputs(ctx, running.folder, outputs)
+        async with started(order, given_files(ctx, files)) as running:
+            ended = await follow(ctx, running, outputs)
     except LaunchError as error:
         raise ProgramError(f"the sandbox could not be made: {error}") from None
     finally:
         if running is not None:
             ctx._services.use(running.process.usage)
-    shown = mask_for(ctx._services.secrets).text(ended.stdout.decode(errors="replace"))
-    return ScriptResult(ended.exit_code, shown, "bare" if order.binary is None else "sandbox")
+    return ScriptResult(ended.exit_code, last_output(ctx, ended), "bare" if order.binary is None else "sandbox")
 
 
 def _order(
@@ -106,21 +96,6 @@ def _say_bare() -> None:
     _log.warning("scripts run without a sandbox", because=ability().why_not)
 
 
-def _judge(ended: Ended) -> None:
-    said = _last_lines(ended.stderr)
-    if ended.killed is not None:
-        raise KilledError(f"killed: {ended.killed}{said}")
-    if ended.exit_code != 0:
-        raise ProgramError(f"exit code {ended.exit_code}{said}")
-
-
-def _last_lines(stderr: bytes) -> str:
-    text = stderr.decode(errors="replace").strip()
-    if len(text) > _SHOWN:
-        text = "… " + text[-_SHOWN:].partition("\n")[2]
-    return f"; at the end it said:\n{text}" if text else ""
-
-
 def _check(
     command: list[str],
     env: dict[str, str] | None = None,
@@ -130,21 +105,7 @@ def _check(
 ) -> None:
     if not command or not command[0]:
         raise InvalidError("arguments.command", "names no program: give a list such as ['bash', '-c', 'echo hello']")
-    for word in command:
-        _refuse_nul("arguments.command", word)
-    for name, value in (env or {}).items():
-        _refuse_nul(f"arguments.env.{name}", name + value)
-        if not name or "=" in name or name.startswith("MAINSPRING_"):
-            raise InvalidError("arguments.env", f"{name!r} is no name for a variable of a job")
-    for name in files or {}:
-        checked_name("arguments.files", name)
-    for pattern in outputs or []:
-        checked_name("arguments.outputs", pattern)
-
-
-def _refuse_nul(field: str, text: str) -> None:
-    if "\0" in text:
-        raise InvalidError(field, "holds a NUL character, which no program can be given")
+    check_program(command, env, files, outputs)
 
 
 TYPE = JobType("script", script, missing, check=_check, give_up_on=(InvalidError,))

@@ -360,6 +360,11 @@ class PostgresStore:
 
     # catalog
 
+    async def agree(self, name: str, value: str | None) -> str | None:
+        if value is not None:
+            await self._write(catalog.put_setting, name, value)
+        return await self._read(catalog.read_setting, name)
+
     async def read_lanes(self, numbers: Sequence[int]) -> dict[int, Lane]:
         return await self._read(catalog.read_lanes, numbers)
 

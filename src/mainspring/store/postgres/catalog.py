@@ -12,6 +12,15 @@ from mainspring.store.postgres.database import Tx
 _decode_lane = json.Decoder(Lane).decode
 
 
+async def put_setting(tx: Tx, name: str, value: str) -> None:
+    await tx.fetch("put_setting", name, value)
+
+
+async def read_setting(tx: Tx, name: str) -> str | None:
+    found = await tx.fetch("read_setting", name)
+    return found[0][0] if found else None
+
+
 async def read_lanes(tx: Tx, numbers: Sequence[int]) -> dict[int, Lane]:
     return {number: _decode_lane(definition) for number, definition in await tx.fetch("read_lanes", numbers)}
 

@@ -590,6 +590,12 @@ insert into mainspring.kind (name, defaults) select * from unnest($1::text[], $2
 insert into mainspring.kind (name, defaults) select * from unnest($1::text[], $2::bytea[])
 on conflict (name) do update set defaults = excluded.defaults
 
+-- name: put_setting
+insert into mainspring.setting (name, value) values ($1, $2) on conflict (name) do nothing
+
+-- name: read_setting
+select value from mainspring.setting where name = $1
+
 -- name: list_kinds
 select name, defaults from mainspring.kind order by name
 

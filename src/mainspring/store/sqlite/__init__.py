@@ -300,6 +300,11 @@ class SqliteStore:
 
     # catalog
 
+    async def agree(self, name: str, value: str | None) -> str | None:
+        if value is not None:
+            await self._write(catalog.put_setting, name, value)
+        return self._read(catalog.read_setting, name)
+
     async def read_lanes(self, numbers: Sequence[int]) -> dict[int, Lane]:
         return self._read(catalog.read_lanes, numbers)
 

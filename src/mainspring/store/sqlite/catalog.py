@@ -15,6 +15,15 @@ from mainspring.store.sqlite.writer import Tx
 _decode_lane = json.Decoder(Lane).decode
 
 
+def put_setting(tx: Tx, name: str, value: str) -> None:
+    tx.execute(Q["put_setting"], (name, value))
+
+
+def read_setting(connection: Reader, name: str) -> str | None:
+    found: str | None = connection.execute(Q["read_setting"], (name,)).get
+    return found
+
+
 def read_lanes(connection: Reader, numbers: Sequence[int]) -> dict[int, Lane]:
     bound = apsw.carray(array("q", numbers), flags=apsw.SQLITE_CARRAY_INT64)
     return {number: _decode_lane(definition) for number, definition in connection.execute(Q["read_lanes"], (bound,))}

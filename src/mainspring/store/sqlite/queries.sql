@@ -408,6 +408,12 @@ left join limit_rule l on l.name = 'queue/' || q.tenant || '/' || q.name order b
 -- name: put_kind
 insert or replace into kind (name, defaults) values (?, ?)
 
+-- name: put_setting
+insert or ignore into setting (name, value) values (?, ?)
+
+-- name: read_setting
+select value from setting where name = ?
+
 -- name: add_kind
 insert or ignore into kind (name, defaults) values (?, ?)
 

@@ -1,0 +1,99 @@
+"""One container from its start to its end, in the way of `sandbox.run`: a context whose end is the container's end too.
+
+The runtime's program is started bare, under the keeper: if the worker is killed, the keeper ends it and all that it started, which
+for all but docker is the container. Whatever ended it otherwise than by itself, it is removed by its name afterwards.
+"""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+
+from msgspec import structs
+
+from mainspring.execute.containers.ability import Runtime
+from mainspring.execute.containers.plan import Plan
+from mainspring.execute.sandbox.folder import Folder, new_folder
+from mainspring.execute.sandbox.launch import Order, launch
+from mainspring.execute.sandbox.limits import Limits
+from mainspring.execute.sandbox.run import Ended, Running, Write, begun, in_thread
+from mainspring.runtime.log import get_logger
+
+_log = get_logger("mainspring.types")
+
+_UNWATCHED = 2**30
+_ENGINES_OWN = 125  # exit codes from here on are not the program's, or not for certain
+_REMOVE_S = 60.0
+
+
+class Container:
+    """One that has been started."""
+
+    def __init__(self, running: Running, limits: Limits) -> None:
+        self.folder = running.folder
+        self.process = running.process
+        self._running = running
+        self._limits = limits
+        self.is_gone = False
+
+    async def finish(self, write: Write) -> Ended:
+        ended = await self._running.finish(write)
+        self.is_gone = ended.killed is None and ended.exit_code < _ENGINES_OWN
+        return structs.replace(ended, killed=self._cause()) if ended.killed == "SIGKILL" else ended
+
+    def _cause(self) -> str:
+        """Nobody but the kernel kills so, and it does not say why."""
+        limits = self._limits
+        if limits.cpu_s is not None and (self.process.usage.cpu_s or 0) >= limits.cpu_s:
+            return f"CPU limit of {limits.cpu_s:g} s"
+        return f"SIGKILL, as for a memory limit of {limits.memory_mb} MB"
+
+
+@asynccontextmanager
+async def started(runtime: Runtime, plan: Plan, files: Mapping[str, bytes]) -> AsyncIterator[Container]:
+    """In a new folder with these files in it."""
+    container: Container | None = None
+    try:
+        async with begun(partial(_start, runtime, plan, files)) as running:
+            container = Container(running, plan.limits)
+            yield container
+    finally:
+        if container is None or not container.is_gone:
+            await in_thread(_remove, runtime, plan.name)
+
+
+def _start(runtime: Runtime, plan: Plan, files: Mapping[str, bytes]) -> Running:
+    folder = new_folder(plan.uid)
+    try:
+        folder.put(files, plan.uid)
+        order = _order(runtime, plan, folder)
+        return Running(order, folder, launch(order, folder))
+    except BaseException:
+        folder.remove()
+        raise
+
+
+def _order(runtime: Runtime, plan: Plan, folder: Folder) -> Order:
+    """The runtime's program. What the runtime limits itself is not watched as well."""
+    limits = plan.limits
+    if runtime.limits_itself:
+        limits = structs.replace(limits, memory_mb=_UNWATCHED, processes=_UNWATCHED)
+    command = runtime.start(plan, folder)
+    return Order(command=command, env=_environment(), limits=limits, binary=None, uid=None, tree=None, trusted=True)
+
+
+def _environment() -> dict[str, str]:
+    """The runtime's program is the machine's own, and may be told where its engine is; but nothing of ours."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("MAINSPRING_")}
+    return own | {"TMPDIR": tempfile.gettempdir()}  # not the program's
+
+
+def _remove(runtime: Runtime, name: str) -> None:
+    try:
+        subprocess.run(
+            runtime.remove(name), capture_output=True, stdin=subprocess.DEVNULL, timeout=_REMOVE_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        _log.warning("a container may be left behind; the next worker here tries again", name=name, error=str(error))

@@ -1,0 +1,12 @@
+"""A sandbox for the tests that need one: absent on a laptop it skips them, absent in CI it fails them."""
+
+import pytest
+
+from conftest import absent
+from mainspring.execute.sandbox.ability import ability
+
+
+@pytest.fixture
+def sandbox() -> None:
+    if (why_not := ability().why_not) is not None:
+        absent(why_not)

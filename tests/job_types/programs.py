@@ -1,0 +1,60 @@
+"""Programs, run as a worker runs them: really sandboxed, or bare."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from mainspring.execute.sandbox.ability import ability
+from mainspring.execute.sandbox.launch import Order
+from mainspring.execute.sandbox.limits import Limits
+from mainspring.execute.sandbox.run import started
+from mainspring.wire import Usage
+
+PYTHON = "/usr/bin/env"  # `env python3`, which never starts warm
+
+
+class Told(Struct, frozen=True):
+    """What a program did."""
+
+    code: int
+    killed: str | None
+    stdout: str
+    stderr: str
+    usage: Usage
+
+
+class Heard:
+    """Keeps what a program writes."""
+
+    def __init__(self) -> None:
+        self.streams = {1: b"", 2: b""}
+
+    async def write(self, stream: int, data: bytes) -> None:
+        self.streams[stream] += data
+
+
+def order(command: Sequence[str], *, bare: bool = False, counted: bool = True, **options: Any) -> Order:
+    """`counted`: in groups, if there are any on this machine."""
+    found = ability()
+    tree = found.tree if counted else None
+    return Order(command=command, binary=None if bare else found.binary, uid=found.users.take(), tree=tree, **options)
+
+
+async def run(
+    command: Sequence[str], *, files: Mapping[str, bytes] = {}, limits: Limits | None = None, **options: Any
+) -> Told:
+    heard = Heard()
+    async with started(order(command, limits=limits or Limits(), **options), files) as running:
+        ended = await running.finish(heard.write)
+    stdout, stderr = (heard.streams[number].decode(errors="replace") for number in (1, 2))
+    return Told(ended.exit_code, ended.killed, stdout, stderr, running.process.usage)
+
+
+async def shell(script: str, **options: Any) -> Told:
+    return await run(["sh", "-c", script], **options)
+
+
+async def python(code: str, **options: Any) -> Told:
+    """A fresh interpreter of the machine's own Python."""
+    return await run([PYTHON, "python3", "-c", code], **options)
