@@ -118,7 +118,9 @@ held = [bytearray(os.urandom(1) * 1_000_000) for _ in range(10_000)]
 
 
 async def test_memory_that_looks_like_files_is_bounded() -> None:
-    told = await shell("head -c 200000000 /dev/zero > /dev/shm/x; echo $?; echo x > /dev/x; echo x > /x; echo x > /etc/x")
+    told = await shell(
+        "head -c 200000000 /dev/zero > /dev/shm/x; echo $?; echo x > /dev/x; echo x > /x; echo x > /etc/x"
+    )
     assert told.killed is not None or told.stdout.splitlines()[0] != "0"
     assert told.stderr.count("Read-only file system") == 3
 
@@ -204,7 +206,16 @@ async def test_escape_sequences_stay_bytes() -> None:
 
 
 async def test_system_folders_are_read_only() -> None:
-    places = ("/usr/x", "/usr/bin/sh", "/bin/x", "/lib/x", "/etc/passwd", "/etc/x", "/x", "/proc/sys/kernel/core_pattern")
+    places = (
+        "/usr/x",
+        "/usr/bin/sh",
+        "/bin/x",
+        "/lib/x",
+        "/etc/passwd",
+        "/etc/x",
+        "/x",
+        "/proc/sys/kernel/core_pattern",
+    )
     told = await shell("".join(f"(echo x > {place}) && echo {place};" for place in places))
     assert told.stdout == ""
     assert told.stderr.count("\n") == len(places)
@@ -302,9 +313,7 @@ async def test_nothing_is_left_when_a_program_ends(marker: str, bare: bool) -> N
 
 
 @pytest.mark.parametrize("bare", [False, True])
-async def test_nothing_is_left_when_it_is_cancelled(
-    marker: str, bare: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_nothing_is_left_when_it_is_cancelled(marker: str, bare: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_module, "_GRACE_S", 0.2)
     stubborn = "trap '' TERM;" + stay_behind(marker) + "while :; do sleep 1; done"
     working = asyncio.ensure_future(shell(stubborn, bare=bare))
