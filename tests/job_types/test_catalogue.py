@@ -38,7 +38,7 @@ async def app(folder: Path) -> AsyncIterator[App]:
 def test_a_function_cannot_have_the_name_of_a_type(name: str) -> None:
     with pytest.raises(InvalidError, match=f"name: '{name}' is the name of a job type"):
         App().job(name=name)(lambda: None)
-    with pytest.raises(InvalidError, match="kind: .* is the name of a job type"):
+    with pytest.raises(InvalidError, match=r"kind: .* is the name of a job type"):
         read_declarations(d.Declarations(kinds=[d.KindDeclaration(name=name)]), None)
 
 
@@ -99,7 +99,8 @@ def test_one_that_cannot_run_is_refused_by_name_and_left_out_of_all(monkeypatch:
     assert with_types(App().registry, ("all",)).names() == {"script", "http", "container"}
 
 
-async def test_a_worker_runs_those_that_it_was_told_to_and_says_so(app: App) -> None:
+async def test_a_worker_runs_those_that_it_was_told_to_and_says_so() -> None:
+    app = App()
     async with ManualNode(app, types=["script", "http"]) as node:
         (worker,) = await app.verbs().workers.list()
         assert worker.kinds == ["http", "script"]
@@ -109,7 +110,8 @@ async def test_a_worker_runs_those_that_it_was_told_to_and_says_so(app: App) -> 
         assert (result.exit_code, result.stdout) == (0, "hello\n")
 
 
-async def test_a_schedule_of_a_type(app: App) -> None:
+async def test_a_schedule_of_a_type() -> None:
+    app = App()
     app.schedule("0 3 * * *", name="nightly", arguments=COMMAND)(app.script)
     async with ManualNode(app, types=["script"]) as node:
         await node.advance("4h")
@@ -125,8 +127,8 @@ async def test_jobs_of_a_type_share_a_batch(app: App) -> None:
 WRONG: dict[str, tuple[str, dict[str, object], str]] = {
     "missing": ("script", {}, "arguments.command: is missing"),
     "unknown": ("script", COMMAND | {"shell": True}, "arguments.shell: is not a parameter"),
-    "a type": ("script", {"command": "ls"}, "arguments.command: Expected `array`, got `str`"),
-    "a range": ("script", COMMAND | {"limits": {"memory_mb": 0}}, "arguments.limits.memory_mb: Expected `int` >= 1"),
+    "a type": ("script", {"command": "ls"}, "arguments.command: expected `array`, got `str`"),
+    "a range": ("script", COMMAND | {"limits": {"memory_mb": 0}}, "arguments.limits.memory_mb: expected `int` >= 1"),
     "a check of its own": ("script", {"command": []}, "arguments.command: names no program"),
     "http": ("http", {"url": "ftp://x"}, "arguments.url: "),
     "sql": ("sql", {}, "arguments."),
@@ -158,8 +160,7 @@ async def _from_template(verbs: Verbs, kind: str, arguments: dict[str, object]) 
 
 
 async def test_a_type_needs_no_declaration_and_a_batch_says_which_is_wrong(app: App) -> None:
-    verbs = app.verbs("default")
-    drafts = await verbs.jobs.drafts(
+    drafts = await app.engine.verbs("default", app.actor).jobs.drafts(
         [
             d.RawSubmit(kind="script", arguments=_raw(COMMAND), options=_raw({})),
             d.RawSubmit(kind="script", arguments=_raw({}), options=_raw({})),
@@ -172,7 +173,7 @@ async def test_a_change_is_checked_too(app: App) -> None:
     job = await app.script.options(delay="1h").submit(["echo"])
     jobs = app.verbs("default").jobs
     with pytest.raises(InvalidError, match=r"arguments\.command: is missing"):
-        await jobs.change(job.id, d.JobChange(arguments={}))
+        await jobs.update(job.id, d.JobChange(arguments={}))
     with pytest.raises(InvalidError, match=r"arguments\.colour: is not a parameter"):
         await jobs.clone(job.id, [d.Variation(arguments={"colour": 1})])
 
