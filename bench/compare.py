@@ -1,7 +1,7 @@
 """Measure every system in one run: `python -m bench.compare --out FILE.json [--only WORD,...] [--quick]`.
 
 A word of `--only` is a system's name, the store of a family (sqlite, redis, postgres), http (Mainspring through its API), or types
-(what job types and the measuring of attempts cost).
+(what job types, logs and the measuring of attempts cost).
 """
 
 import argparse
@@ -164,10 +164,14 @@ def http(small: bool, workdir: Path, console: Console) -> list[dict[str, object]
 
 def types(small: bool, workdir: Path, console: Console) -> dict[str, object]:
     """What comes with job types."""
-    from bench import usage_cost
+    from bench import log_throughput, usage_cost
 
     sizes = usage_cost.SMALL if small else (usage_cost.JOBS, usage_cost.ROUNDS)
-    return {"usage_cost": asdict(usage_cost.measure(*sizes, console, workdir))}
+    logged = log_throughput.SMALL if small else (log_throughput.MB, log_throughput.ROUNDS)
+    return {
+        "usage_cost": asdict(usage_cost.measure(*sizes, console, workdir)),
+        "log_throughput": [asdict(each) for each in log_throughput.measure(*logged, console, workdir)],
+    }
 
 
 def main(argv: Sequence[str] | None = None) -> None:
