@@ -1,7 +1,8 @@
 """What a warm interpreter runs until it gets its work: text for `python3 -c`, in the sandbox, by the machine's own Python.
 
-It is given a socket, and says `r` when it is ready. Then come the program's three streams as descriptors, a length, and JSON of that
-length: command, environment, limits. It answers `t` for taken. From there on it is as if Python had been started with that command: same arguments, path, `__main__` and tracebacks.
+It is given a socket, and says `r` when it is ready. Then come the program's three streams as descriptors, a length, and JSON of
+that length: command, environment, limits. It answers `t` for taken. From there on it is as if Python had been started with that
+command: same arguments, path, `__main__` and tracebacks.
 Nothing here imports Mainspring, which is not in the sandbox.
 """
 
