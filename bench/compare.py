@@ -164,13 +164,17 @@ def http(small: bool, workdir: Path, console: Console) -> list[dict[str, object]
 
 def types(small: bool, workdir: Path, console: Console) -> dict[str, object]:
     """What comes with job types."""
-    from bench import log_throughput, usage_cost
+    from bench import log_throughput, poison, script_start, usage_cost
 
     sizes = usage_cost.SMALL if small else (usage_cost.JOBS, usage_cost.ROUNDS)
+    starts = script_start.SMALL if small else script_start.RUNS
+    poisoned = poison.SMALL if small else (poison.SECONDS, poison.ROUNDS)
     logged = log_throughput.SMALL if small else (log_throughput.MB, log_throughput.ROUNDS)
     return {
         "usage_cost": asdict(usage_cost.measure(*sizes, console, workdir)),
         "log_throughput": [asdict(each) for each in log_throughput.measure(*logged, console, workdir)],
+        "script_start": [asdict(each) for each in script_start.measure(starts, console)],
+        "poison": asdict(poison.measure(*poisoned, console, workdir)),
     }
 
 
