@@ -24,7 +24,6 @@ from mainspring.execute.sandbox.limits import Limits
 from mainspring.runtime.loop import new_event_loop
 
 SECONDS, ROUNDS = 10.0, 3
-SMALL = (2.0, 1)
 TARGET = 1.2
 _EVERY_S = 0.02
 _LIMITS = Limits(memory_mb=64, processes=32)

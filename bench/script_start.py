@@ -25,7 +25,6 @@ from mainspring.execute.sandbox.warm import warmed
 from mainspring.runtime.loop import new_event_loop
 
 RUNS = 200
-SMALL = 20
 _ALLOW_ALL = bytes((6, 0, 0, 0, 0, 0, 0xFF, 0x7F))  # one instruction: return "allowed"
 _ECHO = ["echo", "x"]
 _PYTHON = ["python3", "-c", "print('x')"]
@@ -110,7 +109,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
     found = measure(options.runs, Console())
     if options.out is not None:
-        options.out.write_text(json.dumps([asdict(each) for each in found], indent=2) + "\n")
+        options.out.write_text(json.dumps({"starts": [asdict(each) for each in found]}, indent=2) + "\n")
 
 
 if __name__ == "__main__":
