@@ -1,7 +1,7 @@
 """Measure every system in one run: `python -m bench.compare --out FILE.json [--only WORD,...] [--quick]`.
 
 A word of `--only` is a system's name, the store of a family (sqlite, redis, postgres), http (Mainspring through its API), or types
-(what job types and the measuring of attempts cost).
+(what job types, logs and the measuring of attempts cost).
 """
 
 import argparse
