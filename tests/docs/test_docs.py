@@ -127,7 +127,7 @@ def test_every_field_of_a_schedule_is_described() -> None:
 
 def test_every_setting_is_described() -> None:
     variables = set(re.findall(r"MAINSPRING_\w+", config.__doc__ or ""))
-    assert len(variables) == 15
+    assert len(variables) > 15
     assert not _missing("reference/settings.md", variables | set(inspect.signature(App.run).parameters) - {"self"})
 
 
