@@ -360,7 +360,7 @@ def test_the_kernel_lets_the_process_write_to_its_folder_only(folder: Path) -> N
 
 def test_what_statements_are_for_works_there(root: Path) -> None:
     (root / "a.csv").write_text("a\n1\n")
-    fine = [
+    fine: list[str | list[str]] = [
         ["CREATE TABLE t AS FROM a", "INSERT INTO t VALUES (2)", "UPDATE t SET a = 3", "DELETE FROM t", "DROP TABLE t"],
         ["BEGIN", "CREATE MACRO plus(x) AS x + 1", "COMMIT", "SELECT plus(a) FROM a"],
         ["SET VARIABLE x = 1", "SELECT getvariable('x')"],
