@@ -10,10 +10,11 @@ from datetime import datetime
 from typing import Annotated
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field, structs
 
 from mainspring.core.job import MAX_RESULT_BYTES, Options, Resources
 from mainspring.core.lifecycle import Reason
+from mainspring.core.objects import MAX_OUTPUTS, output
 from mainspring.core.partition import format_id, parse_id
 from mainspring.core.timer import from_micros, to_micros
 from mainspring.errors import InvalidError
@@ -26,6 +27,8 @@ from mainspring.wire import (
     PullReply,
     Report,
     ReportReply,
+    Stored,
+    Usage,
 )
 
 PROTOCOL = 1
@@ -124,6 +127,9 @@ class HttpOutcome(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     retry_after_s: Annotated[float, Meta(ge=0, le=MAX_WAIT_S)] | None = None
     until: Annotated[datetime, Meta(tz=True)] | None = None
     reason: str | None = None
+    usage: Usage | None = None
+    outputs: Annotated[tuple[Stored, ...], Meta(max_length=MAX_OUTPUTS)] = ()
+    result_ttl_s: Annotated[float, Meta(gt=0, le=MAX_WAIT_S)] | None = None
 
 
 class HttpProgress(Struct, frozen=True, omit_defaults=True):
@@ -188,6 +194,10 @@ def read_report(report: HttpReport) -> Report:
 
 
 def _read_outcome(given: HttpOutcome) -> Outcome:
+    return structs.replace(_read_end(given), usage=given.usage)
+
+
+def _read_end(given: HttpOutcome) -> Outcome:
     job = _job("outcomes", given.job)
     match given.type:
         case OutcomeType.COMPLETED:
@@ -207,8 +217,11 @@ def _read_outcome(given: HttpOutcome) -> Outcome:
 
 def _completed(job: bytes, given: HttpOutcome) -> Outcome:
     data = bytes(given.result)
+    for stored in given.outputs:
+        _check_output(given.attempt, stored.name)
+    kept = Outcome(job, given.attempt, given.type, outputs=given.outputs, result_ttl_s=given.result_ttl_s)
     if data == b"null":
-        return Outcome(job, given.attempt, given.type)
+        return kept
     problem = (
         f"has {len(data):,} bytes; at most {MAX_RESULT_BYTES:,} are stored" if len(data) > MAX_RESULT_BYTES else ""
     )
@@ -217,9 +230,16 @@ def _completed(job: bytes, given: HttpOutcome) -> Outcome:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         problem = "is no JSON that can be read again"
     if not problem:
-        return Outcome(job, given.attempt, given.type, data)
+        return structs.replace(kept, result=data)
     why = Failure(Reason.RESULT, "InvalidError", f"result: {problem}")
     return Outcome(job, given.attempt, OutcomeType.FAILED, None, why, retry=False)
+
+
+def _check_output(attempt: int, name: str) -> None:
+    try:
+        output(attempt, name)
+    except InvalidError as error:
+        raise InvalidError("outcomes.outputs", error.problem) from None
 
 
 def _read_failure(given: HttpFailure | None) -> Failure | None:
@@ -265,6 +285,9 @@ def _http_outcome(o: Outcome) -> HttpOutcome:
         retry_after_s=o.retry_after_s,
         until=None if o.until is None else from_micros(o.until),
         reason=o.reason,
+        usage=o.usage,
+        outputs=o.outputs,
+        result_ttl_s=o.result_ttl_s,
     )
 
 

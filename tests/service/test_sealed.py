@@ -108,11 +108,11 @@ async def test_templates_and_transactions(vaulted: Vaulted) -> None:
 async def test_keys_and_unique_jobs_compare_plain_arguments(vaulted: Vaulted) -> None:
     async with vaulted.node():
         await seal(vaulted)
-        for options in ({"key": "k"}, {"unique": "1h"}):
+        for options in ({"key": "k"}, {"unique": "1h"}, {"cache": "1h"}):
             first = await vaulted.echo.options(**options).submit(PATIENT)
             again = await vaulted.echo.options(**options).submit(PATIENT)
             assert (again.id, again.existed) == (first.id, True)
-        assert_sealed(vaulted, 2)
+        assert_sealed(vaulted, 3)
 
 
 async def test_what_was_stored_before_and_after_stays_readable(vaulted: Vaulted) -> None:
