@@ -208,6 +208,8 @@ async def test_system_folders_are_read_only() -> None:
     told = await shell("".join(f"(echo x > {place}) && echo {place};" for place in places))
     assert told.stdout == ""
     assert told.stderr.count("\n") == len(places)
+    writable = {line.split()[1] for line in (await shell("cat /proc/mounts")).stdout.splitlines() if " rw," in line}
+    assert {place for place in writable if not place.startswith("/dev/")} == {"/proc", "/work", "/tmp"}
 
 
 async def test_there_are_no_devices_and_no_raw_sockets() -> None:
@@ -268,7 +270,7 @@ async def test_links_lead_nowhere(folder: Path) -> None:
 
 def stay_behind(marker: str) -> str:
     """Away from its parent, its group, its session and its terminal."""
-    return f"(setsid nohup sh -c 'trap \"\" TERM HUP INT; while :; do sleep 1; done' {marker} >/dev/null 2>&1 &) ; "
+    return f"(setsid nohup sh -c 'trap \"\" TERM HUP INT; : > ready; while :; do sleep 1; done' {marker} >/dev/null 2>&1 &) ; "
 
 
 def alive(marker: str) -> list[str]:
@@ -276,7 +278,7 @@ def alive(marker: str) -> list[str]:
     for place in Path("/proc").iterdir():
         if place.name.isdigit():
             with contextlib.suppress(OSError):
-                if marker.encode() in place.joinpath("cmdline").read_bytes():
+                if place.joinpath("cmdline").read_bytes().endswith(b"\0" + marker.encode() + b"\0"):
                     found.append(place.name)
     return found
 
@@ -294,20 +296,25 @@ async def until(truth: bool, marker: str) -> None:
         await asyncio.sleep(0.01)
 
 
-@pytest.mark.parametrize("bare", [False, True])
-async def test_nothing_is_left_when_a_program_ends(marker: str, bare: bool) -> None:
-    told = await shell(stay_behind(marker) + "exit 3", bare=bare)
+WAYS = pytest.mark.parametrize(
+    "way", [{}, {"bare": True, "counted": True}, {"bare": True, "counted": False}], ids=["sandbox", "bare", "no cgroup"]
+)
+
+
+@WAYS
+async def test_nothing_is_left_when_a_program_ends(marker: str, way: dict[str, bool]) -> None:
+    told = await shell(stay_behind(marker) + "until test -e ready; do sleep 0.01; done; exit 3", **way)
     assert told.code == 3
     assert not alive(marker)
 
 
-@pytest.mark.parametrize("bare", [False, True])
+@WAYS
 async def test_nothing_is_left_when_it_is_cancelled(
-    marker: str, bare: bool, monkeypatch: pytest.MonkeyPatch
+    marker: str, way: dict[str, bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_module, "_GRACE_S", 0.2)
     stubborn = "trap '' TERM;" + stay_behind(marker) + "while :; do sleep 1; done"
-    working = asyncio.ensure_future(shell(stubborn, bare=bare))
+    working = asyncio.ensure_future(shell(stubborn, **way))
     await until(True, marker)
     working.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -315,24 +322,22 @@ async def test_nothing_is_left_when_it_is_cancelled(
     assert not alive(marker)
 
 
-@pytest.mark.parametrize("bare", [False, True])
-async def test_nothing_is_left_when_the_worker_is_killed(marker: str, bare: bool, folder: Path) -> None:
-    code = f"""
-import asyncio, sys
+WORKER = f"""
+import asyncio, os, sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from job_types.programs import shell
-asyncio.run(shell({stay_behind(marker) + "sleep 600"!r}, bare={bare}))
+asyncio.run(shell(os.environ["SCRIPT"], **eval(os.environ["WAY"])))
 """
-    worker = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(_open(folder))})
+
+
+@WAYS
+async def test_nothing_is_left_when_the_worker_is_killed(marker: str, way: dict[str, bool], folder: Path) -> None:
+    folder.chmod(0o755)  # for what that worker leaves
+    env = {"TMPDIR": str(folder), "SCRIPT": stay_behind(marker) + "sleep 600", "WAY": repr(way)}
+    worker = subprocess.Popen([sys.executable, "-c", WORKER], env={**os.environ, **env})
     try:
         await until(True, marker)
     finally:
         worker.send_signal(signal.SIGKILL)
         worker.wait()
     await until(False, marker)
-
-
-def _open(folder: Path) -> Path:
-    """For the folders of that worker, which nobody will remove."""
-    folder.chmod(0o755)
-    return folder

@@ -20,6 +20,7 @@ from mainspring.node import Node
 from mainspring.objects.place import ObjectPlace
 from mainspring.runtime.loop import new_event_loop
 from mainspring.store.contract import Store
+from mainspring.store.opening import StoreSettings
 from mainspring.store.sqlite import SqliteStore
 from mainspring.verbs.engine import Engine
 
@@ -28,9 +29,11 @@ R = TypeVar("R")
 
 
 @asynccontextmanager
-async def api_over(store: Store, *, keys: bool = True) -> AsyncIterator[tuple[Engine, Serving]]:
+async def api_over(
+    store: Store, *, keys: bool = True, objects: ObjectPlace | None = None
+) -> AsyncIterator[tuple[Engine, Serving]]:
     """The API over a store, and no node at work: nothing fires there, nothing runs, and the clock may stand still."""
-    objects = ObjectPlace("memory:///")
+    objects = objects or ObjectPlace("memory:///")
     node = Node(store, objects, keep_s=1e6, keep_failed_s=1e6)  # not started: its desk is all that a server needs of it
     engine = Engine(store, objects, desk=node.desk)
     serving = Serving(ServeSettings(port=0, keys=keys))
@@ -49,7 +52,8 @@ def api_apart(path: Path) -> Iterator[str]:
     @asynccontextmanager
     async def serve() -> AsyncIterator[str]:
         store = await SqliteStore.open(path)
-        async with api_over(store, keys=False) as (_, serving):
+        objects = ObjectPlace(StoreSettings(f"sqlite:///{path}").objects_place)
+        async with api_over(store, keys=False, objects=objects) as (_, serving):
             yield serving.address
         await store.close()
 

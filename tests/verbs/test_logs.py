@@ -137,7 +137,7 @@ async def test_other_questions_that_make_no_sense(site: Site) -> None:
     jobs, mine = site.verbs().jobs, await site.send()
     for asked in ({"attempt": 0}, {"attempt": 2**31}, {"after": "x"}):
         with pytest.raises(InvalidError, match=next(iter(asked))):
-            await anext(jobs.logs(mine, **asked))  # type: ignore[arg-type]
+            await anext(jobs.logs(mine, **asked))
     with pytest.raises(InvalidError, match="after"):
         await anext(jobs.partial(mine, after="1-1-1"))
 

@@ -5,7 +5,7 @@ An event loop on a thread of its own does the work; every call here waits for on
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
@@ -17,6 +17,7 @@ from mainspring.core.options import GivenOptions
 from mainspring.errors import NotRunningError
 from mainspring.runtime.loop import new_event_loop
 from mainspring.store.contract import Transaction
+from mainspring.verbs.documents import LogPart
 
 if TYPE_CHECKING:
     from mainspring.app.application import App
@@ -58,6 +59,14 @@ class SyncApp:
         if self._here.context is not None:
             work = _run_in(self._here.context, work)
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def each(self, stream: AsyncGenerator[T, None]) -> Iterator[T]:
+        """What a stream of the app gives, one after the other."""
+        try:
+            while (value := self.call(_next(stream))) is not None:
+                yield value[0]
+        finally:
+            self.call(stream.aclose())
 
     def submit_many(
         self, drafts: Iterable[Draft], *, within: "SyncTransaction | Committing | None" = None
@@ -130,6 +139,12 @@ class _Here(threading.local):
     """What belongs to the calling thread."""
 
     context: Context | None = None
+
+
+async def _next(stream: AsyncGenerator[T, None]) -> tuple[T] | None:
+    async for value in stream:
+        return (value,)
+    return None
 
 
 async def _run_in(context: Context, work: Coroutine[Any, Any, T]) -> T:
@@ -208,6 +223,12 @@ class SyncJob(Generic[R]):
 
     def cancel(self) -> bool:
         return self._app.call(self._job.cancel())
+
+    def logs(self, *, attempt: int | None = None, follow: bool = False) -> Iterator[LogPart]:
+        return self._app.each(self._job.logs(attempt=attempt, follow=follow))
+
+    def partial(self) -> Iterator[Any]:
+        return self._app.each(self._job.partial())
 
     def __repr__(self) -> str:
         return f"<SyncJob {self.id}>"

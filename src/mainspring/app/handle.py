@@ -1,15 +1,17 @@
 """A submitted job in the hand of its submitter: `Job`."""
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, json
 
 from mainspring.core.lifecycle import State
 from mainspring.core.partition import format_id
 from mainspring.errors import JobCancelledError, JobFailedError
-from mainspring.verbs.documents import NULL, EndDocument, JobDocument
+from mainspring.verbs.documents import NULL, EndDocument, JobDocument, LogPart
 
 if TYPE_CHECKING:
     from mainspring.app.application import App
@@ -70,6 +72,22 @@ class Job(Generic[R]):
     async def cancel(self) -> bool:
         """End it, or ask it to stop if it runs; False if it had ended before."""
         return await self._app.verbs().jobs.cancel(self.id) != "ended"
+
+    def logs(self, *, attempt: int | None = None, follow: bool = False) -> AsyncGenerator[LogPart, None]:
+        """What its attempts wrote, or one of them: `async for part in job.logs(): print(part.text, end="")`.
+
+        follow: go on as it comes, until the job has ended and everything was read.
+        """
+        return self._app.verbs().jobs.logs(self.id, attempt=attempt, follow=follow)
+
+    async def partial(self) -> AsyncGenerator[Any, None]:
+        """What it gives out while it runs, `ctx.emit(value)`: from the first one on, until the job has ended.
+
+        An attempt that is tried again begins anew, and so do its values.
+        """
+        async with aclosing(self._app.verbs().jobs.partial(self.id, follow=True)) as given:
+            async for result in given:
+                yield json.decode(result.value)
 
     def __repr__(self) -> str:
         return f"<Job {self.id}>"

@@ -27,7 +27,7 @@ def event_line(event: Event) -> "Text":
     line.append(f"  {format_id(event.job.id)}", style="dim")
     detail = _detail(event)
     if detail:
-        line.append(f"  {detail}")
+        line.append(f"  {clean(detail, one_line=True)}")
     line.end = "\n"
     return line
 

@@ -7,6 +7,7 @@ import typer
 
 from mainspring.cli.explain import explain
 from mainspring.cli.failures import SilentError, complain
+from mainspring.cli.joblogs import logs, partial
 from mainspring.cli.jobview import job_view, jobs_table
 from mainspring.cli.opening import opened, perform
 from mainspring.cli.options import AsJson, JobId, JobIds, JobTenant, ServerUrl, StoreUrl, WaitTimeout
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 jobs_app = typer.Typer(help="Look at jobs, wait for them, steer them.", no_args_is_help=True)
 jobs_app.command("explain")(explain)
+jobs_app.command("logs")(logs)
+jobs_app.command("partial")(partial)
 
 MAX_LISTED = 1000
 

@@ -8,6 +8,8 @@ import logging
 import sys
 from typing import Any, TextIO
 
+from mainspring.core.words import clean
+
 
 def configure_logs(*, as_json: bool, level: str = "info", stream: TextIO | None = None) -> None:
     """Lines of `level` and above go to `stream`; JSON if asked for, or if nobody watches."""
@@ -22,6 +24,7 @@ def configure_logs(*, as_json: bool, level: str = "info", stream: TextIO | None 
         structlog.processors.TimeStamper(fmt="%H:%M:%S" if pretty else "iso", utc=not pretty),
     ]
     if pretty:
+        processors.append(_cleaned)
         plain = structlog.dev.plain_traceback
         processors.append(structlog.dev.ConsoleRenderer(exception_formatter=plain, pad_event_to=0))
     else:
@@ -32,3 +35,8 @@ def configure_logs(*, as_json: bool, level: str = "info", stream: TextIO | None 
         logger_factory=structlog.PrintLoggerFactory(target),
         cache_logger_on_first_use=False,
     )
+
+
+def _cleaned(_logger: Any, _method: str, line: Any) -> Any:
+    """An error's text may come from a job or from elsewhere: nothing that a terminal would obey gets there."""
+    return {name: clean(value) if isinstance(value, str) else value for name, value in line.items()}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import json
 
-from mainspring.core.words import clean
+from mainspring.core.words import clean, clean_json
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -43,16 +43,17 @@ class Output:
         if self.as_json:
             self.line(document)
             return
+        shown = [text(part) if isinstance(part, str) else part for part in view()]
         if self.console.is_terminal:
-            self.console.print(*view(), sep="\n")
+            self.console.print(*shown, sep="\n")
             return
         with self.console.capture() as capture:
-            self.console.print(*view(), sep="\n")
+            self.console.print(*shown, sep="\n")
         self.say("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
     def line(self, document: object) -> None:
         """One JSON document on one line, at once."""
-        sys.stdout.write(json.encode(document).decode() + "\n")
+        sys.stdout.write(clean_json(json.encode(document).decode()) + "\n")
         sys.stdout.flush()
 
     def say(self, text: str) -> None:

@@ -27,6 +27,18 @@ def _spelled(character: str, one_line: bool) -> str:
     return character.encode("unicode_escape").decode()
 
 
+def clean_json(text: str) -> str:
+    """The same for JSON on one line, which stays the JSON that it is."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    units = character.encode("utf-16-be", errors="surrogatepass")
+    return "".join(f"\\u{units[at] << 8 | units[at + 1]:04x}" for at in range(0, len(units), 2))
+
+
 def shortened(text: str, most: int = 60) -> str:
     """One line of at most `most` characters."""
     line = clean(text, one_line=True)

@@ -32,7 +32,7 @@ MIB = 1_048_576
 PIECE = MIB  # stored at once
 MAX_PIECE = 4 * MIB  # what came while another was stored
 MAX_LINE = 65_536  # a longer one is stored in parts
-WRITE_UNSAVED = 4 * MIB  # beyond this `write` waits,
+WRITE_UNSAVED = 8 * MIB  # beyond this `write` waits,
 LOG_UNSAVED = 16 * MIB  # and beyond this `log` drops
 DEFAULT_LIMIT = 64 * MIB
 
