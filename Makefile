@@ -38,6 +38,7 @@ check: lint test ## Everything CI does
 bench: $(READY) ## Measure against the peers (installs them; about 25 minutes); ONLY=postgres for a family, http, types, or names
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements/bench.txt
 	@if command -v npm >/dev/null; then npm ci --silent --no-audit --no-fund --prefix bench/peers/graphile; fi
+	@tests/get-packages.sh containers runc busybox-static
 	@$(BIN)/python -m bench.compare --out bench/results/latest.json --only '$(ONLY)'
 
 bloat: $(READY) ## Old snapshots, ten minutes of full speed and killed nodes on PostgreSQL (about 15 minutes)

@@ -162,16 +162,11 @@ def http(small: bool, workdir: Path, console: Console) -> list[dict[str, object]
     ]
 
 
-def types(small: bool, workdir: Path, console: Console) -> dict[str, object]:
+def types(small: bool, console: Console) -> dict[str, dict[str, object]]:
     """What comes with job types."""
-    from bench import log_throughput, usage_cost
+    from bench import types
 
-    sizes = usage_cost.SMALL if small else (usage_cost.JOBS, usage_cost.ROUNDS)
-    logged = log_throughput.SMALL if small else (log_throughput.MB, log_throughput.ROUNDS)
-    return {
-        "usage_cost": asdict(usage_cost.measure(*sizes, console, workdir)),
-        "log_throughput": [asdict(each) for each in log_throughput.measure(*logged, console, workdir)],
-    }
+    return types.measure_all(small, console)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -191,7 +186,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         report(results, console)
     scaled = scale(plan, workdir, console) if any(entry.name == _SCALED for entry in present) else []
     through_http = http(options.quick, workdir, console) if not words or _HTTP in words else []
-    about_types = types(options.quick, workdir, console) if not words or _TYPES in words else {}
+    about_types = types(options.quick, console) if not words or _TYPES in words else {}
     document = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "seed": options.seed,

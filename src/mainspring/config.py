@@ -7,6 +7,8 @@ ca_file          MAINSPRING_CA_FILE         the system's    servers with https: 
 schema           MAINSPRING_SCHEMA          mainspring   PostgreSQL: the schema that holds our tables
 listen_url       MAINSPRING_LISTEN_URL      none    PostgreSQL behind a pooler: a direct connection for wake-ups
 objects          MAINSPRING_OBJECTS         beside the SQLite file, else ./mainspring-objects: a folder or s3://bucket/prefix
+                 MAINSPRING_SECRET_KEYS     none    master keys for secrets: `id:base64,…`, the current one first (`secrets.keys`)
+                 MAINSPRING_SECRET_KEYS_FILE  none  the same, from a file
 slots            MAINSPRING_SLOTS           100     jobs that one worker runs at once
 types            MAINSPRING_TYPES           none    job types that the worker runs: script,http,sql,container, or all it has
 grace            MAINSPRING_GRACE           30s     for running jobs when the process is asked to stop

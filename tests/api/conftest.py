@@ -1,13 +1,23 @@
 """A server for each test, on SQLite; `each_site` once more on PostgreSQL."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 from api.site import Site, make_app, running
 from mainspring.config import serve_settings
+from mainspring.secrets.keys import VARIABLE, new_key
 from mainspring.store.opening import StoreSettings
+
+
+@pytest.fixture(scope="package", autouse=True)
+def master_keys() -> Iterator[None]:
+    """Servers can seal."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, new_key(date(2030, 1, 1)))
+        yield
 
 
 @pytest.fixture

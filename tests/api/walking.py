@@ -29,6 +29,9 @@ BODIES: dict[str, Any] = {
     "create_join_token": {"name": "made"},
     "create_tenant": {"name": "made"},
     "set_quota": {"queued": 5},
+    "seal_tenant": {"sealed": False},
+    "set_secret": {"value": "a value"},
+    "rotate_secrets": {},
 }
 QUERIES = {
     "find_objects": "?prefix=outputs%2F",

@@ -14,7 +14,9 @@ from mainspring import App, Context
 from mainspring.runtime.clock import Clock
 from mainspring.store.opening import StoreSettings
 
-STEP_S = 0.005  # what a step of a longer job takes
+_STEP_S = 0.005  # what a step of a longer job takes
+_LONG_STEP_S = 2.0
+_QUICK_STEPS = 40
 
 
 def append(path: str, line: str) -> None:
@@ -75,16 +77,16 @@ async def hog(ctx: Context, seconds: float) -> int:
     return os.getpid()
 
 
-def record_step(ctx: Context, number: int) -> None:
-    """One of the steps of a job, in a log beside the other."""
+def begin_step(ctx: Context, number: int) -> float:
+    """Note one of the steps of a job, in a log beside the other; how long it takes. A first attempt gets slow, to be killed."""
     append(f"{os.environ['FAULTS_LOG']}.steps", f"{ctx.job_id} {ctx.attempt} {number}")
+    return _LONG_STEP_S if ctx.attempt == 1 and number >= _QUICK_STEPS else _STEP_S
 
 
 async def walk(ctx: Context, steps: int) -> int:
     """A checkpoint after each step."""
     for number in range(ctx.resume or 0, steps):
-        record_step(ctx, number)
-        await asyncio.sleep(STEP_S)
+        await asyncio.sleep(begin_step(ctx, number))
         await ctx.checkpoint(number + 1)
     return os.getpid()
 
@@ -93,17 +95,15 @@ def walk_thread(ctx: Context, steps: int, pauses: dict[int, int], gate: str) -> 
     """`pauses`: the step before which an attempt waits for the file `gate`, followed by its number."""
     for number in range(ctx.resume or 0, steps):
         while pauses.get(ctx.attempt) == number and not Path(f"{gate}.{ctx.attempt}").exists():
-            time.sleep(STEP_S)
-        record_step(ctx, number)
-        time.sleep(STEP_S)
+            time.sleep(_STEP_S)
+        time.sleep(begin_step(ctx, number))
         ctx.sync.checkpoint(number + 1)
     return os.getpid()
 
 
 def walk_process(ctx: Context, steps: int) -> int:
     for number in range(ctx.resume or 0, steps):
-        record_step(ctx, number)
-        time.sleep(STEP_S)
+        time.sleep(begin_step(ctx, number))
         ctx.sync.checkpoint(number + 1)
     return os.getpid()
 
@@ -114,8 +114,7 @@ async def walk_by_names(ctx: Context, steps: int) -> list[int]:
 
 
 async def _step(ctx: Context, number: int) -> int:
-    record_step(ctx, number)
-    await asyncio.sleep(STEP_S)
+    await asyncio.sleep(begin_step(ctx, number))
     return number
 
 

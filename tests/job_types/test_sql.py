@@ -6,17 +6,18 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+import msgspec
 import psycopg
 import pytest
 from execute.typed import Typed, typed
 
 from mainspring.errors import InvalidError
-from mainspring.execute.sql.order import Table
+from mainspring.execute.sql.order import Files, Order, Source, Table
 from mainspring.execute.types.sql import TYPE
 from mainspring.wire import OutcomeType
 from postgres.server import Server
@@ -234,59 +235,140 @@ async def test_what_is_too_much_for_a_result_says_where_to_put_it(sql: Typed) ->
     assert (await sql.result(statement="FROM range(10000)"))["count"] == 10_000
 
 
-@pytest.mark.parametrize(
-    ("statement", "message"),
-    [
-        ("SELECT 1,\n  FROM\n WHERE", "LINE 3"),
-        ("SELECT *\nFROM nothing", "LINE 2: FROM nothing"),
-        (["SELECT 1", "SELECT 2;\nSELEC 3"], "statement 2: Parser Error"),
-        (["SELECT 1", "SELECT\n  nothing"], "statement 2: Binder Error"),
-        ("SELECT 'x'::INT", "Conversion Error"),
-        ("-- nothing", "there is none"),
-        ("SELECT $a", "parameters"),
-    ],
+# One process for many statements: starting one for each is all that would take time.
+_TRY = """
+import sys, msgspec
+from mainspring.execute.sql import child
+from mainspring.execute.sql.order import Order
+order, texts = msgspec.json.decode(sys.stdin.buffer.read(), type=tuple[Order, list[str | list[str]]])
+answers = []
+for text in texts:
+    again = msgspec.structs.replace(order, statements=[text] if isinstance(text, str) else text)
+    answers.append(child._answer(again).problem or "")
+print(msgspec.json.encode(answers).decode())
+"""
+
+
+def _problems(folder: Path, statements: Sequence[str | list[str]], *files: Path) -> list[str]:
+    """What each of them fails with, where a job would run them; "" where it does not."""
+    (folder / "scratch" / "sql").mkdir(parents=True)
+    sources: dict[str, Source] = {"a": Files("read_csv", [str(file) for file in files])} if files else {}
+    order = Order([], {}, sources, None, str(folder / "scratch" / "sql"), 512, 1)
+    data = msgspec.json.encode((order, statements))
+    done = subprocess.run([sys.executable, "-c", _TRY], input=data, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    answers: list[str] = msgspec.json.decode(done.stdout)
+    return answers
+
+
+def test_wrong_statements_say_where(folder: Path) -> None:
+    wrong: dict[str, str | list[str]] = {
+        "LINE 3": "SELECT 1,\n  FROM\n WHERE",
+        "LINE 2: FROM nothing": "SELECT *\nFROM nothing",
+        "statement 2: Parser Error": ["SELECT 1", "SELECT 2;\nSELEC 3"],
+        "statement 2: Binder Error": ["SELECT 1", "SELECT\n  nothing"],
+        "Conversion Error": "SELECT 'x'::INT",
+        "there is none": "-- nothing",
+        "parameters: a": "SELECT $a",
+    }
+    for message, problem in zip(wrong, _problems(folder, list(wrong.values())), strict=True):
+        assert message in problem
+
+
+_REFUSALS = (
+    "file system operations are disabled",
+    "has been locked",
+    "is not for jobs",
+    "texts does not exist",
+    "secret.csv does not exist",
 )
-async def test_wrong_statements_say_where(sql: Typed, statement: str | list[str], message: str) -> None:
-    assert message in await sql.failure(statement=statement)
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
+def test_nothing_of_the_machine_can_be_reached(root: Path) -> None:
+    outside, source = root.parent, root / "a.csv"
+    there = f"'{source}' (USE_TMP_FILE false)"  # else it would make a file beside it first
+    (outside / "secret.csv").write_text("a\n1\n")
+    source.write_text("a\n1\n")
+    before = {*os.listdir(outside), "scratch"}
+    statements = [
         "FROM read_text('/etc/passwd')",
-        "FROM read_csv('{secret}')",
+        f"FROM read_csv('{outside}/secret.csv')",
         "FROM read_blob('/proc/self/environ')",
         "FROM glob('/etc/*')",
-        "FROM '{secret}'",
-        "COPY (SELECT 1) TO '{outside}/new.csv'",
-        "ATTACH '{outside}/new.db'",
+        f"FROM '{outside}/secret.csv'",
+        f"CREATE TABLE b AS FROM read_csv('{root}/../secret.csv')",
+        "FROM read_csv('https://example.org/x.csv')",
+        "FROM texts",  # a variable of the program around it
+        f"COPY (SELECT 1) TO '{outside}/new.csv'",
+        f"ATTACH '{outside}/new.db'",
+        f"EXPORT DATABASE '{outside}/new'",
         "INSTALL httpfs",
         "LOAD sqlite_scanner",
-        "FROM read_csv('https://example.org/x.csv')",
         "SET enable_external_access = true",
         "SET allowed_directories = ['/']",
         "SET memory_limit = '100GB'",
         "RESET lock_configuration",
-        "EXPORT DATABASE '{outside}/new'",
-        "FROM statement",
-        "COPY (SELECT 1 AS a) TO '{source}'",
-        "EXPLAIN ANALYZE COPY (SELECT 1 AS a) TO '{source}'",
-        "PREPARE p AS COPY (SELECT 1 AS a) TO '{source}'; EXECUTE p",
-        "COPY (PIVOT a ON a USING count(*)) TO '{source}'",
-        "WITH c AS (COPY (SELECT 1) TO '{source}') FROM c",
-        "ATTACH '{source}'",
-    ],
-)
-async def test_nothing_of_the_machine_can_be_reached(sql: Typed, root: Path, statement: str) -> None:
-    (root.parent / "secret.csv").write_text("a\n1\n")
+        # What it may read it may not write.
+        f"COPY (SELECT 1 AS a) TO {there}",
+        f"EXPLAIN ANALYZE COPY (SELECT 1 AS a) TO {there}",
+        f"PREPARE p AS COPY (SELECT 1 AS a) TO {there}; EXECUTE p",
+        f"COPY (PIVOT a ON a USING count(*)) TO {there}",
+        f"WITH c AS (COPY (SELECT 1) TO {there}) FROM c; SELECT 1",
+        f"SELECT 'ä'; CREATE TABLE t AS WITH ä AS (CoPy (SELECT 1) TO {there}) FROM ä; SELECT 1",
+        f"ATTACH '{source}'",
+    ]
+    for statement, problem in zip(statements, _problems(outside, statements, source), strict=True):
+        assert any(words in problem for words in _REFUSALS), (statement, problem)
+    assert set(os.listdir(outside)) == before
+    assert source.read_text() == "a\n1\n"
+
+
+_BUILD_WALLS = """
+import os, pathlib, sys, threading
+from mainspring.execute.sql.walls import only_write_below
+folder, outside = map(pathlib.Path, sys.argv[1:])
+if not only_write_below(folder):
+    sys.exit("no Landlock")
+def refused(call, *arguments):
+    try:
+        call(*arguments)
+    except PermissionError:
+        return True
+def look():
+    (folder / "mine").write_text("x")
+    (folder / "mine").unlink()
+    assert outside.read_text() == "kept"
+    assert refused(outside.write_text, "x") and refused(os.unlink, outside) and refused(os.truncate, outside, 0)
+    assert refused(os.mkdir, outside.parent / "new") and refused(os.execv, "/bin/true", ["true"])
+    print("fine")
+thread = threading.Thread(target=look)
+thread.start()
+thread.join()
+"""
+
+
+def test_the_kernel_lets_the_process_write_to_its_folder_only(folder: Path) -> None:
+    (folder / "mine").mkdir()
+    (folder / "file").write_text("kept")
+    command = [sys.executable, "-c", _BUILD_WALLS, str(folder / "mine"), str(folder / "file")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    if "no Landlock" in done.stderr:
+        pytest.skip("this kernel has no Landlock")
+    assert done.stdout == "fine\n", done.stderr
+    assert (folder / "file").read_text() == "kept"
+
+
+def test_what_statements_are_for_works_there(root: Path) -> None:
     (root / "a.csv").write_text("a\n1\n")
-    before = sorted(os.listdir(root.parent))
-    text = statement.format(secret=root.parent / "secret.csv", outside=root.parent, source=root / "a.csv")
-    message = await sql.failure(statement=text, sources={"a": "a.csv"})
-    words = ("Permission Error", "has been locked", "does not exist", "is not for jobs", "syntax error")
-    assert any(word in message for word in words)
-    assert sorted(os.listdir(root.parent)) == before
-    assert (root / "a.csv").read_text() == "a\n1\n"
+    fine: list[str | list[str]] = [
+        ["CREATE TABLE t AS FROM a", "INSERT INTO t VALUES (2)", "UPDATE t SET a = 3", "DELETE FROM t", "DROP TABLE t"],
+        ["BEGIN", "CREATE MACRO plus(x) AS x + 1", "COMMIT", "SELECT plus(a) FROM a"],
+        ["SET VARIABLE x = 1", "SELECT getvariable('x')"],
+        "SUMMARIZE a",
+        """SELECT 'copy' AS "copy" -- copy""",
+        "PIVOT a ON a IN (1, 2) USING count(*)",
+    ]
+    assert _problems(root.parent, fine, root / "a.csv") == [""] * len(fine)
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ _KINDS: list[tuple[type[MainspringError], str, int]] = [
     (TooSlowError, "too-slow", 408),
     (MediaError, "unsupported-media", 415),
     (SessionEndedError, "session-ended", 410),
-    (SecretsError, "secrets", 500),
+    (SecretsError, "secrets", 503),
     (NotReadyError, "unavailable", 503),
     (StoreUnavailableError, "unavailable", 503),
     (StoreUncertainError, "uncertain", 503),
@@ -170,7 +170,7 @@ def _after(error: BaseException, status: int) -> float | None:
     given = getattr(error, "retry_after_s", None)
     if given is not None:
         return float(given)
-    return _AGAIN_S if status == 503 and not isinstance(error, StoreUncertainError) else None
+    return _AGAIN_S if status == 503 and not isinstance(error, StoreUncertainError | SecretsError) else None
 
 
 def _of_framework(error: HTTPException) -> Problem:

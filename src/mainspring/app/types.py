@@ -14,7 +14,9 @@ from mainspring.execute.types.catalogue import type_kind
 if TYPE_CHECKING:
     from mainspring.app.application import App
     from mainspring.execute.types.container import container
+    from mainspring.execute.types.http import http
     from mainspring.execute.types.script import script
+    from mainspring.execute.types.sql import sql
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,8 +47,8 @@ class TypeFaces:
 
     if TYPE_CHECKING:
         script = _like(script)
-        http: TypeFace[..., Any]
-        sql: TypeFace[..., Any]
+        http = _like(http)
+        sql = _like(sql)
         container = _like(container)
     else:
         script, http, sql, container = map(TypeFace, ("script", "http", "sql", "container"))

@@ -7,8 +7,10 @@ attempt, and `cancelled` turns true once, before anything else is done to stop t
 
 import asyncio
 import itertools
+import os
 from collections.abc import Callable, Coroutine
 from datetime import datetime
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, overload
 
 import msgspec
@@ -18,15 +20,17 @@ from mainspring.core.options import Duration
 from mainspring.core.partition import format_id
 from mainspring.core.segments import LEVELS, as_lines
 from mainspring.core.timer import from_micros
-from mainspring.errors import InvalidError
+from mainspring.errors import InvalidError, NotRunningError
 from mainspring.execute.checkpoints import Checkpoints
 from mainspring.execute.masking import mask_for
+from mainspring.execute.outputs import store_output
 from mainspring.execute.partials import encode_partial
 from mainspring.execute.remembering import Memory, Step
+from mainspring.execute.scratch import made
 from mainspring.execute.services import Services
 from mainspring.execute.signals import Cancel
 from mainspring.execute.sync_context import SyncContext
-from mainspring.wire import Assignment, Progress
+from mainspring.wire import Assignment, Progress, Stored
 
 MAX_PROGRESS_MESSAGE = 1000
 
@@ -155,6 +159,24 @@ class Context:
         number = next(self._partials)
         data = encode_partial(number, value)
         await self._services.put(partial(self._assignment.attempt, number), data)
+
+    async def output(
+        self, source: str | os.PathLike[str] | bytes, name: str | None = None, media: str | None = None
+    ) -> Stored:
+        """Store a file of the job, by its path, or bytes under a name. It is durable when this returns, and listed once the job has
+        completed: `await job.outputs()`, `await job.download(name, path)`.
+
+        name: the file's own where it is left out. media: its type, such as text/csv; guessed from the name where it is left out.
+        """
+        return await store_output(self._services, source, name, media)
+
+    @property
+    def scratch(self) -> Path:
+        """An empty folder of the attempt's own, made when it is first asked for and removed after the attempt."""
+        folder = self._services.scratch
+        if folder is None:
+            raise NotRunningError("this attempt has no folder")
+        return made(folder)
 
     async def checkpoint(self, state: object, every: Duration | None = None) -> None:
         """Save where the job is, as JSON: the next attempt finds it in `resume`. It is durable when this returns.

@@ -24,10 +24,12 @@ from mainspring.execute.context import Context
 from mainspring.execute.hooks import Hooks
 from mainspring.execute.logs import DEFAULT_LIMIT, writer_of
 from mainspring.execute.metering import StepMeter, cpu_usage, in_thread
+from mainspring.execute.outputs import is_large, keep_result
 from mainspring.execute.pools.processes import Processes
 from mainspring.execute.pools.threads import Threads
 from mainspring.execute.reach import AttemptReach, Reach
 from mainspring.execute.registry import Kind, Pool, Registry
+from mainspring.execute.scratch import Scratch
 from mainspring.execute.services import Services
 from mainspring.execute.steps import Now, call, conclude_error, conclude_value, prepare, refused
 from mainspring.wire import Assignment, Outcome, OutcomeType, Progress
@@ -69,6 +71,7 @@ class Runner:
         self._meter = StepMeter()
         self._threads = Threads(threads)
         self._processes = Processes(processes, stop_grace_s)
+        self._scratch = Scratch()
 
     def start(self, assignments: list[Assignment]) -> None:
         """Start each; a repeated assignment is ignored, a newer attempt of the same job replaces the older."""
@@ -130,6 +133,7 @@ class Runner:
     async def close(self) -> None:
         self._threads.close()
         await self._processes.close()
+        self._scratch.close()
 
     async def _run_in_loop(self, attempt: Attempt, kind: Kind) -> None:
         assignment = attempt.assignment
@@ -155,7 +159,7 @@ class Runner:
             raise
         except BaseException as error:  # also a CancelledError that nobody asked for
             outcome = replace(conclude_error(assignment, kind, error, self._now), usage=cpu_usage(attempt.cpu_ns))
-        if attempt.stop is not None or attempt.services is not None or self._follow:
+        if attempt.stop is not None or attempt.services is not None or self._follow or is_large(outcome):
             return await self._end(attempt, outcome)
         self._settle(attempt, outcome)
         self._release(attempt)
@@ -221,15 +225,15 @@ class Runner:
     def _make_services(self, assignment: Assignment) -> Services:
         reach = AttemptReach(self._reach, assignment, self._loop)
         writer = writer_of(assignment, reach.put, self._now, self._loop, self._log_limit)
-        services = Services(assignment, reach, writer.log, writer.write)
-        services.closers.append(writer.close)
+        services = Services(assignment, reach, writer.log, writer.write, self._scratch.of(assignment))
+        services.closers += [partial(self._scratch.remove, self._scratch.of(assignment)), writer.close]
         return services
 
     async def _end(self, attempt: Attempt, outcome: Outcome | None) -> None:
         """The function has ended, or never began (None)."""
         try:
-            if attempt.services is not None:
-                outcome = await self._put_away(attempt, attempt.services, outcome)
+            if attempt.services is not None or is_large(outcome):
+                outcome = await self._put_away(attempt, self._services(attempt), outcome)
             if not attempt.settled:
                 final = outcome if attempt.stop is None and outcome is not None else stopped(attempt, outcome)
                 self._settle(attempt, final)
@@ -242,7 +246,7 @@ class Runner:
         """Whoever wants it to stop now is too late, unless the worker cannot wait: then its outcome goes without the rest."""
         attempt.begun, attempt.halt = False, None
         if outcome is not None:
-            outcome = services.conclude(outcome)
+            outcome = services.conclude(await keep_result(services, outcome))
         if attempt.stop is None:
             attempt.concluded = outcome
         await services.close()

@@ -50,7 +50,9 @@ class Services:
         objects: JobObjects,
         log: Log = lambda _stream, _data: None,
         write: Write | None = None,
+        scratch: Path | None = None,
     ) -> None:
+        """`scratch`: the name of a folder that the attempt may make, and its worker removes."""
         self.assignment = assignment
         self.log = log
         self.objects = objects
@@ -58,6 +60,7 @@ class Services:
         self.put = objects.put
         self.read = objects.read
         self.find = objects.find
+        self.scratch = scratch
         self.resume: bytes | None = None  # the newest checkpoint of the attempts before
         self.outputs: list[Stored] = []
         self.usage: Usage | None = None

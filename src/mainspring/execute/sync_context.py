@@ -1,12 +1,14 @@
 """`ctx.sync`: what a `Context` has to await, for functions that are not async."""
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from mainspring.core.options import Duration
 from mainspring.errors import InvalidError
 from mainspring.execute.remembering import Step
+from mainspring.wire import Stored
 
 if TYPE_CHECKING:
     from mainspring.execute.context import Context
@@ -26,6 +28,11 @@ class SyncContext:
 
     def emit(self, value: object) -> None:
         run_here(self._context.emit(value))
+
+    def output(
+        self, source: str | os.PathLike[str] | bytes, name: str | None = None, media: str | None = None
+    ) -> Stored:
+        return run_here(self._context.output(source, name, media))
 
     def step(self, name: str, function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """The function runs in this thread."""

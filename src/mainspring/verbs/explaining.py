@@ -22,6 +22,7 @@ _REASONS = {
     "timeout": "it ran longer than its timeout, and no retry was left",
     "arguments": "its stored arguments do not fit the function any more",
     "unknown_kind": "its worker did not know the kind",
+    "secrets": "a secret that it needs is missing, or cannot be opened",
     "result": "it returned something that cannot be stored",
     "killed": "its process died",
     "lost": f"its worker died {MAX_LOSSES} times while it ran",

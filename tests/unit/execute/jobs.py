@@ -321,3 +321,35 @@ def emit_values_without_await(context: Context) -> None:
 async def emit_values(context: Context) -> None:
     for number in range(3):
         await context.emit({"number": number})
+
+
+def large(size: int) -> str:
+    return "x" * size
+
+
+async def large_async(size: int) -> str:
+    return "x" * size
+
+
+def write_files(context: Context) -> str:
+    folder = context.scratch
+    assert context.scratch == folder
+    (folder / "a table.csv").write_bytes(b"1,2\n" * 300_000)
+    context.sync.output(folder / "a table.csv")
+    context.sync.output(b"first", "note")
+    context.sync.output(b"second", name="note", media="text/plain; charset=utf-8")
+    return str(folder)
+
+
+async def write_files_async(context: Context) -> str:
+    folder = context.scratch
+    (folder / "a table.csv").write_bytes(b"1,2\n" * 300_000)
+    await context.output(str(folder / "a table.csv"))
+    await context.output(b"first", "note")
+    await context.output(b"second", name="note", media="text/plain; charset=utf-8")
+    return str(folder)
+
+
+def die_in_scratch(context: Context, pipe: str) -> None:
+    tell(pipe, str(context.scratch))
+    os.kill(os.getpid(), 9)

@@ -8,6 +8,7 @@ import msgspec
 
 from execute.harness import MemoryLink, working
 from mainspring.core.job import Options
+from mainspring.core.objects import RESULT, output
 from mainspring.execute.registry import Registry
 from mainspring.execute.types import JobType
 from mainspring.execute.types.catalogue import TypeKind
@@ -38,7 +39,9 @@ class Typed:
         """Of a job that completes."""
         outcome = await self.run(**arguments)
         assert outcome.failure is None, outcome.failure.message
-        return msgspec.json.decode(outcome.result or b"null")
+        large = any(stored.name == RESULT for stored in outcome.outputs)
+        data = await self.object(output(1, RESULT)) if large else outcome.result
+        return msgspec.json.decode(data or b"null")
 
     async def failure(self, **arguments: Any) -> str:
         """Why a job failed for good."""

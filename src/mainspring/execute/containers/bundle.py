@@ -32,7 +32,7 @@ class Bundles:
     def __init__(self, name: str, program: str, place: Path) -> None:
         self.name = name
         self.limits_itself = os.geteuid() == 0
-        self._program = program
+        self.program = program
         self.place = place
 
     def start(self, plan: Plan, folder: Folder) -> list[str]:
@@ -47,7 +47,7 @@ class Bundles:
         return [*self._call(), "delete", "--force", name]
 
     def _call(self) -> list[str]:
-        return [self._program, "--root", str(self.place)]
+        return [self.program, "--root", str(self.place)]
 
 
 def description(plan: Plan, folder: Folder, *, owner: int) -> dict[str, Any]:

@@ -26,6 +26,7 @@ _log = get_logger("mainspring.types")
 _UNWATCHED = 2**30
 _ENGINES_OWN = 125  # exit codes from here on are not the program's, or not for certain
 _REMOVE_S = 60.0
+_NEARLY = 0.9  # clocks differ
 
 
 class Container:
@@ -46,7 +47,7 @@ class Container:
     def _cause(self) -> str:
         """Nobody but the kernel kills so, and it does not say why."""
         limits = self._limits
-        if limits.cpu_s is not None and (self.process.usage.cpu_s or 0) >= limits.cpu_s:
+        if limits.cpu_s is not None and (self.process.usage.cpu_s or 0) >= _NEARLY * limits.cpu_s:
             return f"CPU limit of {limits.cpu_s:g} s"
         return f"SIGKILL, as for a memory limit of {limits.memory_mb} MB"
 

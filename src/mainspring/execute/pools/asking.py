@@ -6,6 +6,7 @@ that asked; after `close` an attempt's calls are errors, so a thread that outliv
 
 import asyncio
 import itertools
+import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
@@ -16,6 +17,8 @@ from mainspring import errors
 from mainspring.core.objects import Found
 from mainspring.execute.pools.frames import Answer, Ask, Find, Log, Put, Read, Trouble
 from mainspring.execute.services import Services
+
+_FRAME = 1_048_576  # of data in a frame; more goes by a file
 
 _numbers = itertools.count(1)  # of the whole process: an answer that comes late is never another attempt's
 
@@ -30,7 +33,15 @@ class Asking:
         self._over = False
 
     async def put(self, name: str, data: bytes | Path) -> None:
-        await self._ask(_put(name, data))
+        if isinstance(data, Path):
+            await self._ask(_put_file(name, data))
+        elif len(data) <= _FRAME:
+            await self._ask(Put(name, data))
+        else:
+            with tempfile.NamedTemporaryFile(prefix="mainspring-put-") as file:
+                file.write(data)
+                file.flush()
+                await self._ask(Put(name, path=file.name))
 
     async def read(self, name: str) -> bytes | None:
         return (await self._ask(Read(name))).data
@@ -72,9 +83,9 @@ class Asking:
         return answer
 
 
-def _put(name: str, data: bytes | Path) -> Put:
+def _put_file(name: str, path: Path) -> Put:
     """The child's working folder may not be its parent's."""
-    return Put(name, path=str(data.absolute())) if isinstance(data, Path) else Put(name, data)
+    return Put(name, path=str(path.absolute()))
 
 
 async def answer(ask: Ask, services: Services) -> Answer:

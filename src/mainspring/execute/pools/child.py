@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable
 from contextvars import copy_context
 from functools import partial
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -29,6 +30,7 @@ from mainspring.execute.context import Context
 from mainspring.execute.failure import failure
 from mainspring.execute.lifeline import die_with
 from mainspring.execute.metering import ProcessMeter
+from mainspring.execute.outputs import is_large, keep_result
 from mainspring.execute.pools.asking import Asking
 from mainspring.execute.pools.frames import (
     Ask,
@@ -123,11 +125,14 @@ class Child:
         self._missed = False
         self._asking = asking = Asking(self._say)
         current.set(asking.log)
-        services = Services(order.assignment, asking, asking.log)
+        scratch = None if order.scratch is None else Path(order.scratch)
+        services = Services(order.assignment, asking, asking.log, scratch=scratch)
         services.resume = order.resume
         return services
 
     def _closed(self, services: Services, outcome: Outcome) -> Outcome:
+        if is_large(outcome):
+            outcome = run_here(keep_result(services, outcome))
         if services.closers:
             run_here(services.close())
         if self._asking is not None:

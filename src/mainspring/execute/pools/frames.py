@@ -33,6 +33,7 @@ class Order(Struct, frozen=True, tag=True):
     function: Function
     assignment: Assignment
     resume: bytes | None = None  # what it goes on from
+    scratch: str | None = None  # the name of its folder
 
 
 class Begun(Struct, frozen=True, tag=True):

@@ -15,6 +15,7 @@ from mainspring.execute.context import Tell
 from mainspring.execute.pools.child_process import ChildProcess, ProcessDiedError
 from mainspring.execute.pools.frames import Function, Order
 from mainspring.execute.registry import Kind
+from mainspring.execute.services import Services
 from mainspring.execute.steps import failed
 from mainspring.execute.targets import pickle_errors, target_of
 from mainspring.wire import Failure, Outcome
@@ -43,8 +44,7 @@ class Processes:
                     return None
                 attempt.halt = child.halt
                 services = attempt.services
-                order = Order(self._function(kind), attempt.assignment, None if services is None else services.resume)
-                return await child.perform(order, arm, tell, services)
+                return await child.perform(self._order(kind, attempt, services), arm, tell, services)
             except ProcessDiedError as death:
                 return failed(attempt.assignment, Failure(Reason.KILLED, "ProcessDied", str(death)))
             finally:
@@ -105,6 +105,12 @@ class Processes:
         child.kill()
         await child.close()
         self._all.discard(child)
+
+    def _order(self, kind: Kind, attempt: Attempt, services: Services | None) -> Order:
+        function = self._function(kind)
+        if services is None:
+            return Order(function, attempt.assignment)
+        return Order(function, attempt.assignment, services.resume, str(services.scratch))
 
     def _function(self, kind: Kind) -> Function:
         known = self._functions.get(kind.name)

@@ -21,6 +21,7 @@ from mainspring.execute.sql import postgres
 from mainspring.execute.sql.engine import TEMPORARY_MB, Engine
 from mainspring.execute.sql.loading import load_csv, load_sqlite
 from mainspring.execute.sql.order import Answer, Files, Order, PostgresRows, Source, SqliteRows, Table
+from mainspring.execute.sql.walls import only_write_below
 from mainspring.wire import Usage
 
 _SLACK_MB = 1_024  # for what DuckDB does not count: the interpreter, threads, rows on their way out
@@ -34,6 +35,7 @@ def main(parent: int) -> None:
         os.dup2(2, 1)  # whatever a library prints is not the answer
         order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
         _limit(order)
+        only_write_below(Path(order.folder))  # before DuckDB has threads
         out.write(msgspec.json.encode(msgspec.structs.replace(_answer(order), usage=_usage())))
 
 

@@ -8,7 +8,6 @@ type that was asked for by name and cannot run here is refused with the reason.
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 
 from msgspec import json
 
@@ -78,7 +77,7 @@ def checked(kind: str, arguments: bytes) -> bytes:
 @cache
 def why_not(name: str) -> str | None:
     """Why a type cannot run on this machine; None where it can. May take a moment, once: what the machine has is tried out."""
-    return load(name).missing() if find_spec(PLACES[name]) else "it is not part of this version"
+    return load(name).missing()
 
 
 def read_names(field: str, given: object) -> tuple[str, ...]:

@@ -99,9 +99,7 @@ def _runtime(image: str | None, root: str | None) -> tuple[Runtime, Path | None]
     runtime = found.image if root is None else found.root
     if runtime is None:
         needed = "images need podman or docker" if root is None else "root folders need podman, crun or runc"
-        raise InvalidError(
-            "image" if root is None else "root", f"{needed}, and this worker has neither{_why(found.problems)}"
-        )
+        raise ProgramError(f"{needed}, and this worker has none of them{_why(found.problems)}")
     return runtime, None if root is None else _root_folder(root)
 
 

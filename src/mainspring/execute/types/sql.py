@@ -17,7 +17,8 @@ from mainspring.execute.context import Context
 from mainspring.execute.placeholders import Secret, fill_url, fill_value
 from mainspring.execute.sql import postgres
 from mainspring.execute.sql.files import find_files, reader_of, roots
-from mainspring.execute.sql.order import Answer, Files, Order, PostgresRows, Source, SqliteRows, Table
+from mainspring.execute.sql.order import Answer, Files, Order, PostgresRows, Source, SqliteRows
+from mainspring.execute.sql.order import Table as Table  # for users, too
 from mainspring.execute.sql.process import make_folder, perform
 from mainspring.execute.types import JobType
 

@@ -1,0 +1,243 @@
+"""Containers for real: runc and a root folder. What the other runtimes are told is in unit/execute/test_containers."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from execute.typed import JOB, Typed, typed
+
+from conftest import absent
+from job_types.runtimes import NoRuntimeError, find_runc, make_root
+from mainspring.core.objects import Found
+from mainspring.execute.containers.ability import Ability, problem_of, sweep
+from mainspring.execute.containers.bundle import Bundles
+from mainspring.execute.containers.leftovers import is_left
+from mainspring.execute.types import container
+from mainspring.execute.types.container import TYPE
+from mainspring.wire import OutcomeType
+
+
+@pytest.fixture(scope="module")
+def roots(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("roots")
+    folder.chmod(0o755)
+    try:
+        make_root(folder / "small")
+    except NoRuntimeError as error:
+        absent(str(error))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def runc(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
+    place = tmp_path_factory.mktemp("runc") / "state"
+    place.mkdir()
+    try:
+        found = find_runc(place)
+    except NoRuntimeError as error:
+        absent(str(error))
+    if why := problem_of(found):
+        absent(f"runc does not work here: {why}")
+    return found
+
+
+@pytest.fixture
+def policy(runc: Bundles, roots: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A worker that has runc and root folders, and is left with no container."""
+    monkeypatch.setenv("MAINSPRING_CONTAINER_ROOTS", str(roots))
+    monkeypatch.setattr(container, "ability", lambda: Ability(None, runc, ["docker: no daemon"]))
+    yield
+    assert os.listdir(runc.place) == []
+
+
+@pytest.fixture
+async def worker(policy: None) -> AsyncIterator[Typed]:
+    async with typed(TYPE) as made:
+        yield made
+
+
+def shell(script: str) -> list[str]:
+    return ["sh", "-c", script]
+
+
+async def test_a_program_runs_in_a_root_folder(worker: Typed) -> None:
+    result = await worker.result(
+        root="small",
+        command=shell("pwd; cat in/a.txt; echo $WORD"),
+        env={"WORD": "up\nto"},
+        files={"in/a.txt": "hello "},
+    )
+    assert result == {"exit_code": 0, "stdout": "/work\nhello up to\n", "runtime": "runc"}
+
+
+async def test_it_is_nobody_and_can_write_nowhere_else(worker: Typed) -> None:
+    script = "id -u; touch /x /bin/x; touch /tmp/y /work/z && echo both; cat /proc/self/status"
+    result = await worker.result(root="small", command=shell(script))
+    uid, both, *_ = result["stdout"].split()
+    assert (uid != "0", both) == (True, "both")
+    for line in ("CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"):
+        assert line in result["stdout"].splitlines()
+    assert (await log(worker)).count(b"Read-only file system") == 2
+
+
+async def test_it_has_a_network_of_its_own_unless_it_asks(worker: Typed) -> None:
+    count = shell("cat /proc/net/dev")
+    alone = await worker.result(root="small", command=count)
+    assert [line.split(":")[0].strip() for line in alone["stdout"].splitlines()[2:]] == ["lo"]
+    here = await worker.result(root="small", command=count, network=True)
+    names = {line.split(":")[0].strip() for line in here["stdout"].splitlines()[2:]}
+    assert names == {name for _, name in socket.if_nameindex()}
+
+
+async def log(worker: Typed) -> bytes:
+    pieces: list[Found] = await worker.link.objects.find(JOB, "logs/")
+    return b"".join([await worker.object(piece.name) for piece in pieces])
+
+
+async def test_secrets_are_its_environment_and_are_masked(worker: Typed) -> None:
+    outcome = await worker.run(root="small", command=shell("echo it is $TOKEN"), secrets={"TOKEN": "s3cret-s3cret"})
+    assert b"s3cret" not in (outcome.result or b"") + await log(worker)
+    assert b"it is" in await log(worker)
+
+
+async def test_files_that_it_leaves_are_outputs(worker: Typed) -> None:
+    outcome = await worker.run(
+        root="small", command=shell("mkdir d; echo 1 > d/a.csv; echo 2 > b.txt"), outputs=["**/*.csv"]
+    )
+    assert outcome.failure is None
+    assert [output.name for output in outcome.outputs] == ["d/a.csv"]
+
+
+async def test_the_verdict_is_its_exit_code(worker: Typed) -> None:
+    outcome = await worker.run(root="small", command=shell("echo why >&2; exit 3"))
+    assert outcome.failure is not None
+    assert outcome.failure.message == "exit code 3; at the end it said:\nwhy"
+    assert outcome.retry
+    assert outcome.usage is not None
+    assert outcome.usage.cpu_s
+
+
+LIMITS = {
+    "memory": (shell("dd if=/dev/zero of=/dev/null bs=200M count=1"), {"memory_mb": 32}, "memory limit of 32 MB"),
+    "processes": (shell("for i in 1 2 3 4 5 6 7 8; do sleep 9 & done"), {"processes": 4}, "can't fork"),
+    "one file": (shell("dd if=/dev/zero of=x bs=1M count=9"), {"file_mb": 2}, "File too large"),
+    "disk": (
+        shell("for i in 1 2 3 4 5 6 7 8; do dd if=/dev/zero of=$i bs=1M count=1; done; sleep 9"),
+        {"disk_mb": 4},
+        "disk limit",
+    ),
+    "processor": (shell("while true; do true; done"), {"cpu_s": 0.3}, "CPU limit of 0.3 s"),
+}
+
+
+@pytest.mark.parametrize(("command", "limits", "problem"), LIMITS.values(), ids=LIMITS.keys())
+async def test_what_goes_beyond_its_limits_fails(
+    worker: Typed, command: list[str], limits: dict[str, float], problem: str
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs a cgroup")
+    outcome = await worker.run(root="small", command=command, limits=limits)
+    assert outcome.failure is not None
+    assert problem in outcome.failure.message
+
+
+async def test_one_that_must_end_is_gone(worker: Typed) -> None:
+    """Also if it does not want to; `policy` looks for what is left."""
+    began = time.monotonic()
+    outcome = await worker.run(root="small", command=shell("trap '' TERM; sleep 99 & wait; sleep 99"), timeout_s=0.2)
+    assert outcome.type is OutcomeType.FAILED
+    assert outcome.failure is not None
+    assert outcome.failure.reason == "timeout"
+    assert time.monotonic() - began < 10
+
+
+async def test_one_that_is_asked_to_end_may_say_goodbye(worker: Typed) -> None:
+    goodbye = "trap 'echo bye > checkpoint; exit 0' TERM; while true; do sleep 0.1; done"
+    await worker.run(root="small", command=shell(goodbye), timeout_s=0.3)
+    assert await worker.object("checkpoints/000001") == b"bye\n"
+
+
+ELSEWHERE: dict[str, tuple[dict[str, Any], str]] = {
+    "an image": (
+        {"image": "alpine"},
+        "images need podman or docker, and this worker has none of them (docker: no daemon)",
+    ),
+    "no such root": ({"root": "large", "command": ["sh"]}, "no root folder 'large'"),
+    "a way out": ({"root": "small/../..", "command": ["sh"]}, "no root folder"),
+    "the folder of roots": ({"root": ".", "command": ["sh"]}, "no root folder"),
+    "a file": ({"root": "small/bin/busybox", "command": ["sh"]}, "no root folder"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "problem"), ELSEWHERE.values(), ids=ELSEWHERE.keys())
+async def test_what_this_worker_does_not_have_may_be_elsewhere(
+    worker: Typed, arguments: dict[str, Any], problem: str
+) -> None:
+    outcome = await worker.run(**arguments)
+    assert outcome.failure is not None
+    assert problem in outcome.failure.message
+    assert outcome.retry
+
+
+async def test_a_link_to_outside_is_no_root_folder(worker: Typed, roots: Path) -> None:
+    roots.joinpath("link").symlink_to("/")
+    try:
+        outcome = await worker.run(root="link", command=["sh"])
+    finally:
+        roots.joinpath("link").unlink()
+    assert outcome.failure is not None
+    assert "no root folder" in outcome.failure.message
+
+
+KILLED = """
+import asyncio, sys
+from pathlib import Path
+from typing import Any
+from mainspring.execute.containers.bundle import Bundles
+from mainspring.execute.containers.leftovers import name_for
+from mainspring.execute.containers.plan import Plan
+from mainspring.execute.containers.run import started
+from mainspring.execute.sandbox.users import Users
+
+async def main(program, place, root):
+    name = name_for("job", 1)
+    command = ["sh", "-c", "echo begun; sleep 99"]
+    plan = Plan(name=name, root=Path(root), command=command, env={"PATH": "/bin"}, uid=Users().take() or 1000)
+    async with started(Bundles("runc", program, Path(place)), plan, {}) as container:
+        async def tell(stream, data): print(name, flush=True)
+        await container.finish(tell)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def test_a_killed_worker_takes_its_containers_along_and_the_next_one_cleans_up(runc: Bundles, roots: Path) -> None:
+    command = [sys.executable, "-c", KILLED, runc.program, str(runc.place), str(roots / "small")]
+    worker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert worker.stdout is not None
+    name = worker.stdout.readline().strip()
+    assert os.listdir(runc.place) == [name]
+    sweep(runc)
+    assert os.listdir(runc.place) == [name]  # its worker lives
+    worker.kill()
+    worker.wait()
+    worker.stdout.close()
+    assert is_left(name)
+    deadline = time.monotonic() + 10
+    while status(runc, name) == "running" and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert status(runc, name) == "stopped"
+    sweep(runc)
+    assert os.listdir(runc.place) == []
+
+
+def status(runc: Bundles, name: str) -> str:
+    asked = subprocess.run([runc.program, "--root", str(runc.place), "state", name], capture_output=True, check=True)
+    return str(json.loads(asked.stdout)["status"])
