@@ -19,7 +19,7 @@ from rich.table import Table
 
 _BOUND_S = 900.0
 
-Said = dict[str, Any]
+Said = Any  # what a part has written
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,13 @@ def _usage(said: Said) -> Iterator[Row]:
     yield Row("measuring every attempt, of a job that does nothing", f"{cost:.1f} %", "at most 5 %", cost <= 5)
 
 
+def _logs(said: Said) -> Iterator[Row]:
+    for each in said:
+        kept, read = each["mb_per_s"], each["read_mb_per_s"]
+        figure = f"{kept:.0f} and {read:.0f} MB/s"
+        yield Row(f"log lines kept and read back, from a {each['source']}", figure, "kept at least 50 MB/s", kept >= 50)
+
+
 def _containers(said: Said) -> Iterator[Row]:
     what = f"a container's first byte, {said['runtime']}, p50 and p99"
     start = said["start_p50_ms"]
@@ -56,6 +63,7 @@ def _containers(said: Said) -> Iterator[Row]:
 
 PARTS = (
     Part("usage_cost", ("--jobs", "2000", "--rounds", "1"), _usage),
+    Part("log_throughput", ("--mb", "16", "--rounds", "1"), _logs),
     Part("container_start", ("--runs", "3"), _containers),
 )
 
