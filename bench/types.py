@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 _BOUND_S = 900.0
+_TABLE_WIDTH = 150
 
 Said = Any  # what a part has written
 
@@ -110,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     only = [word.strip() for word in options.only.split(",") if word.strip()]
     if unknown := set(only) - {part.name for part in PARTS}:
         parser.error(f"there is no part {', '.join(sorted(unknown))}")
-    said = measure_all(options.quick, Console(), only)
+    said = measure_all(options.quick, Console(width=max(Console().width, _TABLE_WIDTH)), only)
     if options.out is not None:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps(said, indent=2) + "\n")
