@@ -19,8 +19,7 @@ class JobType(Struct, frozen=True):
 
     `missing`: why it cannot run on this machine, and what to do about it; None where it can. `check`: what the annotations of the
     function cannot say about its arguments, which it gets by name; it raises `InvalidError("arguments.…", …)`. `give_up_on`: the
-    errors after which trying again is of no use. `begin`: called when a worker starts that runs it. `about`: how it would run on this
-    machine, in words.
+    errors after which trying again is of no use. `about`: how it runs on this machine, in words.
     """
 
     name: str
@@ -28,7 +27,6 @@ class JobType(Struct, frozen=True):
     missing: Callable[[], str | None]
     check: Callable[..., None] | None = None
     give_up_on: tuple[type[BaseException], ...] = ()
-    begin: Callable[[], None] | None = None
     about: Callable[[], str] | None = None
 
 
