@@ -54,8 +54,22 @@ def _containers(said: Said) -> Iterator[Row]:
     yield Row("the runtime alone, and a whole job, p50", f"{alone:.0f} and {job:.0f} ms", "", True)
 
 
+def _scripts(said: Said) -> Iterator[Row]:
+    for start in said["starts"]:
+        figure = f"{start['p50_ms']:.1f} and {start['p99_ms']:.1f} ms"
+        yield Row(f"a script's first byte, {start['way']}, p50 and p99", figure, "", True)
+
+
+def _poison(said: Said) -> Iterator[Row]:
+    ratio, count = said["ratio"], said["poison"]
+    what = f"p99 of other jobs beside {count} poison scripts, against alone"
+    yield Row(what, f"{ratio:.2f} times", "at most 1.2 times", ratio <= 1.2)
+
+
 PARTS = (
     Part("usage_cost", ("--jobs", "2000", "--rounds", "1"), _usage),
+    Part("script_start", ("--runs", "5"), _scripts),
+    Part("poison", ("--seconds", "2", "--rounds", "1"), _poison),
     Part("container_start", ("--runs", "3"), _containers),
 )
 

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from execute.typed import JOB, Typed, typed
@@ -163,7 +164,7 @@ async def test_one_that_is_asked_to_end_may_say_goodbye(worker: Typed) -> None:
     assert await worker.object("checkpoints/000001") == b"bye\n"
 
 
-ELSEWHERE = {
+ELSEWHERE: dict[str, tuple[dict[str, Any], str]] = {
     "an image": (
         {"image": "alpine"},
         "images need podman or docker, and this worker has none of them (docker: no daemon)",
@@ -177,7 +178,7 @@ ELSEWHERE = {
 
 @pytest.mark.parametrize(("arguments", "problem"), ELSEWHERE.values(), ids=ELSEWHERE.keys())
 async def test_what_this_worker_does_not_have_may_be_elsewhere(
-    worker: Typed, arguments: dict[str, object], problem: str
+    worker: Typed, arguments: dict[str, Any], problem: str
 ) -> None:
     outcome = await worker.run(**arguments)
     assert outcome.failure is not None
@@ -198,6 +199,7 @@ async def test_a_link_to_outside_is_no_root_folder(worker: Typed, roots: Path) -
 KILLED = """
 import asyncio, sys
 from pathlib import Path
+from typing import Any
 from mainspring.execute.containers.bundle import Bundles
 from mainspring.execute.containers.leftovers import name_for
 from mainspring.execute.containers.plan import Plan

@@ -9,7 +9,9 @@ import pytest
 from msgspec import json
 
 from mainspring import App, JobFailedError
+from mainspring.app.handle import Job
 from mainspring.core.secret import SEALED
+from mainspring.core.template import Placeholder
 from mainspring.errors import SecretsError
 from mainspring.secrets.keys import VARIABLE
 from mainspring.store.service import SealedIn
@@ -95,7 +97,7 @@ async def test_templates_and_transactions(vaulted: Vaulted) -> None:
         await seal(vaulted)
         templates = vaulted.app.verbs("default").templates
         await templates.put(
-            "t", d.TemplateDefinition(kind="echo", arguments={"value": {"$": "v"}}, placeholders={"v": d.Placeholder()})
+            "t", d.TemplateDefinition(kind="echo", arguments={"value": {"$": "v"}}, placeholders={"v": Placeholder()})
         )
         await templates.submit("t", d.TemplateSubmit(values={"v": PATIENT}))
         async with vaulted.app.transaction() as tx:
@@ -108,11 +110,14 @@ async def test_templates_and_transactions(vaulted: Vaulted) -> None:
 async def test_keys_and_unique_jobs_compare_plain_arguments(vaulted: Vaulted) -> None:
     async with vaulted.node():
         await seal(vaulted)
-        for options in ({"key": "k"}, {"unique": "1h"}):
-            first = await vaulted.echo.options(**options).submit(PATIENT)
-            again = await vaulted.echo.options(**options).submit(PATIENT)
+        for once in (
+            vaulted.echo.options(key="k"),
+            vaulted.echo.options(unique="1h"),
+            vaulted.echo.options(cache="1h"),
+        ):
+            first, again = await once.submit(PATIENT), await once.submit(PATIENT)
             assert (again.id, again.existed) == (first.id, True)
-        assert_sealed(vaulted, 2)
+        assert_sealed(vaulted, 3)
 
 
 async def test_what_was_stored_before_and_after_stays_readable(vaulted: Vaulted) -> None:
@@ -213,7 +218,7 @@ async def test_rotation_under_load(vaulted: Vaulted, monkeypatch: pytest.MonkeyP
     running = asyncio.create_task(vaulted.app.run(signals=False, slots=5, ready=ready.set))
     await ready.wait()
     rotating = asyncio.create_task(_rotate_all(vaulted))
-    new = []
+    new: list[Job[Any]] = []
     while not rotating.done():
         new.append(await vaulted.echo.submit(f"new {len(new)}"))
         await vaulted.app.verbs("default").secrets.set("other", f"value {len(new)}")

@@ -11,7 +11,7 @@ from mainspring.errors import InvalidError
 
 SEALED: Final = b"sealed:"  # how everything begins that is sealed; JSON never does
 MIN_SECRET: Final = 4  # characters: what is shorter cannot be masked without tearing every text apart
-MAX_SECRET_BYTES: Final = 65_536
+MAX_SECRET_BYTES: Final = 32_768
 MAX_SECRETS: Final = 32  # of one job
 
 _LOCAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")

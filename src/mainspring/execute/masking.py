@@ -2,23 +2,24 @@
 
 `Mask` knows the values that an attempt was given, and replaces each by `***` wherever it stands: as it is, in base64 (either
 alphabet, whatever stood before it), percent-encoded or as a form, and escaped as JSON or Python writes texts. A value of several
-lines is also found line by line, because that is how logs come. What is shorter than `MIN_SECRET` characters cannot be a secret:
-masking it would tear every text apart. Without secrets nothing is looked at, and the same object comes back.
+lines is also found line by line, because that is how logs come; then not in base64. What is shorter than `MIN_SECRET` characters
+cannot be a secret: masking it would tear every text apart. Without secrets nothing is looked at, and the same object comes back.
 """
 
+import json
 import re
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final
+from urllib.parse import quote
 
 from mainspring.core.secret import MIN_SECRET
 
 HIDDEN: Final = b"***"
 
 _Bytes = bytes  # whose name is a method's below
-_LONG_LINE = 65_536
-_WIDEST = 12  # bytes that one character becomes, at most
+_LONG: Final = 500  # characters
 _UNRESERVED: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
 _NAMED: Final = {
     **{"\n": rb"\n", "\r": rb"\r", "\t": rb"\t", "\b": rb"\b", "\f": rb"\f"},
@@ -29,14 +30,11 @@ _NAMED: Final = {
 class Mask:
     """What hides these values."""
 
-    __slots__ = ("_pattern", "longest")
+    __slots__ = ("_pattern",)
 
     def __init__(self, values: Iterable[str]) -> None:
-        parts = {part for value in values for part in _parts(value)}
-        self.longest = max(map(len, parts), default=0) * _WIDEST  # bytes that it may look for at once
-        forms = {form for part in parts for form in _forms(part)}
-        ordered = sorted(forms, key=len, reverse=True)  # a secret that holds another goes as a whole
-        self._pattern = re.compile(b"|".join(ordered)) if ordered else None
+        forms = {form for value in values for form in _forms(value)}
+        self._pattern = re.compile(_any_of(forms)) if forms else None
 
     def bytes(self, data: _Bytes) -> _Bytes:
         return data if self._pattern is None else self._pattern.sub(HIDDEN, data)
@@ -45,40 +43,6 @@ class Mask:
         if self._pattern is None:
             return text
         return self.bytes(text.encode(errors="surrogatepass")).decode(errors="surrogatepass")
-
-    def __bool__(self) -> bool:
-        """Is there anything to hide?"""
-        return self._pattern is not None
-
-
-class MaskedStream:
-    """What comes in pieces, hidden also where a value lies across two of them.
-
-    Complete lines come back at once; the beginning of a line waits for the rest, unless it becomes very long.
-    """
-
-    __slots__ = ("_held", "_mask")
-
-    def __init__(self, mask: Mask) -> None:
-        self._mask = mask
-        self._held = b""
-
-    def feed(self, piece: bytes) -> bytes:
-        """What can be given out by now."""
-        if not self._mask:
-            return piece
-        held = self._held + piece
-        end = held.rfind(b"\n") + 1
-        if not end and len(held) > 2 * self._mask.longest + _LONG_LINE:
-            held = self._mask.bytes(held)
-            end = max(0, len(held) - self._mask.longest)
-        self._held = held[end:]
-        return self._mask.bytes(held[:end])
-
-    def end(self) -> bytes:
-        """The rest."""
-        rest, self._held = self._held, b""
-        return self._mask.bytes(rest)
 
 
 NO_MASK: Final = Mask(())
@@ -94,24 +58,42 @@ def _made(values: tuple[str, ...]) -> Mask:
     return Mask(values)
 
 
-def _parts(value: str) -> Iterator[str]:
-    """The value, and where it has several lines, each of them that is long enough."""
-    yield value
-    lines = value.splitlines()
-    if len(lines) > 1:
-        yield from (line for line in map(str.strip, lines) if len(line) >= MIN_SECRET)
+def _any_of(forms: set[bytes]) -> bytes:
+    """One pattern. Those that begin with the same character are tried together, so that many lines cost little."""
+    groups: dict[bytes, list[bytes]] = {}
+    for form in sorted(forms, key=len, reverse=True):  # a secret that holds another goes as a whole
+        first = form[:1] if form[:1].isalnum() else b""
+        groups.setdefault(first, []).append(form[len(first) :])
+    return b"|".join(first + b"(?:" + b"|".join(rests) + b")" for first, rests in groups.items())
 
 
 def _forms(value: str) -> Iterator[bytes]:
-    """Patterns of one value. All but base64 are found character by character, so that writers who escape more or less than others
-    are no matter."""
-    yield b"".join(_character(char) for char in value)
+    """Patterns of one value."""
+    yield from _written(value)
     data = value.encode(errors="surrogatepass")
     for encode in (b64encode, urlsafe_b64encode):
         whole = encode(data)
         yield from (re.escape(whole), re.escape(whole.rstrip(b"=")))
         for before in range(3):
             yield re.escape(_inside(encode(bytes(before) + data), before, len(data)))
+    lines = value.splitlines()
+    if len(lines) > 1:
+        for line in map(str.strip, lines):
+            yield from _written(line) if len(line) >= MIN_SECRET else ()
+
+
+def _written(value: str) -> Iterator[bytes]:
+    """As text. Character by character, so that writers who escape more or less than others are no matter; of a long one the
+    common ways to write it, because that many choices take long to compile."""
+    if len(value) <= _LONG:
+        yield b"".join(_character(char) for char in value)
+        return
+    escaped = quote(value, safe="", errors="surrogatepass")
+    lower = re.sub("%..", lambda found: found[0].lower(), escaped)
+    shown = (value, escaped, lower, quote(value, errors="surrogatepass"), escaped.replace("%20", "+"))
+    quoted = (json.dumps(value), json.dumps(value, ensure_ascii=False), repr(value))
+    for text in (*shown, *(text[1:-1] for text in quoted)):
+        yield re.escape(text.encode(errors="surrogatepass"))
 
 
 def _inside(encoded: bytes, before: int, size: int) -> bytes:

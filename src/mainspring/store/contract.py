@@ -238,7 +238,9 @@ class Jobs(Protocol):
         """Insert all jobs of all batches, pending, into `timer` or `ready` by due time; one answer per job.
 
         A claim that another job holds is answered with that job (`existed`), or with `conflict` where the digest differs; other
-        batches are not affected. Inserting an id that is there already changes nothing and is answered as inserted.
+        batches are not affected. One that would reuse a job gets the claim itself where that job failed, was cancelled, is gone, or
+        has kept its result for as long as it should. Inserting an id that is there already changes nothing and is answered as
+        inserted.
         """
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:

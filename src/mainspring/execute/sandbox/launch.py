@@ -51,7 +51,7 @@ class Order(Struct, frozen=True, kw_only=True):
 
     def full_env(self, folder: Folder) -> dict[str, str]:
         work, tmp = (WORK, "/tmp") if self.binary is not None else (str(folder.work), str(folder.tmp))
-        base = {"PATH": PATH, "HOME": work, "TMPDIR": tmp, "LANG": "C.UTF-8", "TERM": "dumb"}
+        base = {"PATH": PATH, "HOME": work, "PWD": work, "TMPDIR": tmp, "LANG": "C.UTF-8", "TERM": "dumb"}
         return {**base, **self.env, **{name: f"{work}/{file}" for name, file in self.places.items()}}
 
     def own_limits(self) -> dict[str, int]:

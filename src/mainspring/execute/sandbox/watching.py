@@ -23,8 +23,8 @@ _MB = 1024 * 1024
 def exceeded(order: Order, process: Process, folder: Folder) -> str | None:
     """The limit that it has passed, in words."""
     limits = order.limits
-    if folder.exceeds(limits.disk_mb):
-        return f"disk limit of {limits.disk_mb} MB"
+    if (excess := folder.excess(limits.disk_mb)) is not None:
+        return excess
     group = process.group
     cpu_s = group.cpu_s() if group is not None else None
     counted = order.tree is not None and order.tree.has("pids")

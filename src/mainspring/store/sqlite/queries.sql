@@ -51,6 +51,9 @@ select id from job where id in (select value from carray(?1))
 -- name: read_claim
 select job, digest, expires_at from claim where tenant = ? and key = ?
 
+-- name: read_holder
+select j.state, j.finished_at, s.options from job j join spec s on s.job = j.id where j.id = ?
+
 -- name: put_claim
 insert or replace into claim (tenant, key, job, digest, expires_at) values (?, ?, ?, ?, ?)
 
