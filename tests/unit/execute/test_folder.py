@@ -1,13 +1,14 @@
 """The private folders of programs: how they are measured, whom they are open to, when they are swept."""
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mainspring.execute.sandbox import folder as module
-from mainspring.execute.sandbox.folder import Folder
+from mainspring.execute.sandbox.folder import Folder, sweep_folders
 
 
 @pytest.fixture
@@ -37,3 +38,14 @@ def test_what_goes_away_does_not_end_the_look(made: Folder, monkeypatch: pytest.
     made.work.joinpath("big").write_bytes(bytes(3_000_000))
     assert made.excess(5) == "disk limit of 5 MB"
     assert made.excess(7) is None
+
+
+def test_folders_of_workers_that_only_seem_to_be_gone_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker in a container beside this one shares the disk, not the numbers of processes."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for name in ("mainspring-job-99999999-new", "mainspring-job-99999999-old", f"mainspring-job-{os.getpid()}-mine"):
+        tmp_path.joinpath(name, "work").mkdir(parents=True)
+        if not name.endswith("new"):
+            os.utime(tmp_path / name, (time.time() - 90_000,) * 2)
+    sweep_folders()
+    assert set(os.listdir(tmp_path)) == {"mainspring-job-99999999-new", f"mainspring-job-{os.getpid()}-mine"}

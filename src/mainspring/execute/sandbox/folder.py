@@ -12,6 +12,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from mainspring.errors import InvalidError
 _SMALLEST = 4096  # what an empty file or a folder costs
 _MB = 1024 * 1024
 _PREFIX = "mainspring-job-"
+_LEFT_S = 86_400.0
 _ACCOUNTS = {
     "passwd": "root:x:0:0::/:/bin/sh\njob:x:1000:1000::/work:/bin/sh\n",
     "group": "root:x:0:\njob:x:1000:\n",
@@ -126,11 +128,12 @@ def new_folder(uid: int | None) -> Folder:
 
 
 def sweep_folders() -> None:
-    """Remove those of workers that are gone."""
+    """Remove what is left of workers that are gone; processes of a container beside this one may only seem to be."""
     for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
         owner = left.name.removeprefix(_PREFIX).partition("-")[0]
-        if owner.isdigit() and not Path("/proc", owner).exists():
-            Folder(left).remove()
+        with contextlib.suppress(OSError):
+            if not Path("/proc", owner).exists() and left.stat().st_mtime < time.time() - _LEFT_S:
+                Folder(left).remove()
 
 
 def checked_name(field: str, name: str) -> str:
