@@ -1,6 +1,7 @@
 """The private folders of programs: how they are measured, whom they are open to, when they are swept."""
 
 import os
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,6 +39,11 @@ def test_what_goes_away_does_not_end_the_look(made: Folder, monkeypatch: pytest.
     made.work.joinpath("big").write_bytes(bytes(3_000_000))
     assert made.excess(5) == "disk limit of 5 MB"
     assert made.excess(7) is None
+
+
+def test_nobody_else_may_look_into_them(made: Folder) -> None:
+    """Also where the folder above lets others through, to its own user."""
+    assert [stat.S_IMODE(place.stat().st_mode) for place in (made.work, made.tmp)] == [0o700, 0o700]
 
 
 def test_folders_of_workers_that_only_seem_to_be_gone_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
