@@ -280,6 +280,7 @@ class Runner:
     def _release(self, attempt: Attempt) -> None:
         if attempt.timer is not None:
             attempt.timer.cancel()
+        attempt.task = None  # which may know the attempt: nothing that ended waits for the collector
         self.busy -= 1
         self.freed.set()
 
