@@ -18,8 +18,9 @@ from rich.console import Console
 from rich.table import Table
 
 _BOUND_S = 900.0
+_TABLE_WIDTH = 150
 
-Said = dict[str, Any]
+Said = Any  # what a part has written
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,13 @@ class Part:
 def _usage(said: Said) -> Iterator[Row]:
     cost = said["cost_percent"]
     yield Row("measuring every attempt, of a job that does nothing", f"{cost:.1f} %", "at most 5 %", cost <= 5)
+
+
+def _logs(said: Said) -> Iterator[Row]:
+    for each in said:
+        kept, read = each["mb_per_s"], each["read_mb_per_s"]
+        figure = f"{kept:.0f} and {read:.0f} MB/s"
+        yield Row(f"log lines kept and read back, from a {each['source']}", figure, "kept at least 50 MB/s", kept >= 50)
 
 
 def _containers(said: Said) -> Iterator[Row]:
@@ -78,6 +86,7 @@ PARTS = (
     Part("usage_cost", ("--jobs", "2000", "--rounds", "1"), _usage),
     Part("script_start", ("--runs", "5"), _scripts),
     Part("poison", ("--seconds", "2", "--rounds", "1"), _poison),
+    Part("log_throughput", ("--mb", "16", "--rounds", "1"), _logs),
     Part("container_start", ("--runs", "3"), _containers),
     Part("large_results", ("--mb", "50"), _large),
 )
@@ -125,7 +134,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     only = [word.strip() for word in options.only.split(",") if word.strip()]
     if unknown := set(only) - {part.name for part in PARTS}:
         parser.error(f"there is no part {', '.join(sorted(unknown))}")
-    said = measure_all(options.quick, Console(), only)
+    said = measure_all(options.quick, Console(width=max(Console().width, _TABLE_WIDTH)), only)
     if options.out is not None:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps(said, indent=2) + "\n")

@@ -117,8 +117,8 @@ class HttpFailure(Struct, frozen=True, omit_defaults=True):
 
 
 class HttpOutcome(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """How an attempt ended: completed, failed, snoozed (until), cancelled, or returned unfinished. `outputs`: files that it put, of
-    one that completed."""
+    """How an attempt ended: completed, failed, snoozed (until), cancelled, or returned unfinished. `outputs`: files that a
+    completed one has put."""
 
     job: str
     attempt: AttemptNumber

@@ -100,8 +100,13 @@ SQLITE = {
             ),
             (
                 SQL,
-                "and attempt = ?3 and state in ('assigned', 'running')",
-                "and ?3 is not null and state in ('assigned', 'running')",
+                "where id in (select value from carray(?1)) and attempt = ?3 and state in ('assigned', 'running')",
+                "where id in (select value from carray(?1)) and ?3 is not null and state in ('assigned', 'running')",
+            ),
+            (
+                SQL,
+                "where id = substr(value, 1, 16) and attempt = ?3 and state in ('assigned', 'running')",
+                "where id = substr(value, 1, 16) and ?3 is not null and state in ('assigned', 'running')",
             ),
             (
                 SQL,

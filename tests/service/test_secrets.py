@@ -1,16 +1,21 @@
 """Secrets, from setting one to the function that uses it; and that nobody else sees it."""
 
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mainspring import App, Context, InvalidError, JobFailedError
+from mainspring.app.handle import Job
 from mainspring.core.options import parse_options
 from mainspring.core.partition import format_id
 from mainspring.errors import ForbiddenError, NotFoundError, SecretsError
 from mainspring.secrets.keys import VARIABLE
+from mainspring.testing import ManualNode
 from mainspring.verbs import documents as d
+from service.chatting import chat, chat_async
 from service.serving import Served, served
 from service.test_workers import worker_key, working
 from service.vaults import NEW, OLD, TOKEN, Vaulted, vaulted
@@ -205,3 +210,47 @@ async def test_who_may_do_what_with_secrets(server: Served) -> None:
             await other.own_verbs().secrets.set("x", TOKEN)
             with pytest.raises(ForbiddenError):  # the keys are the whole installation's
                 await other.own_verbs().secrets.rotate()
+
+
+@pytest.mark.parametrize("pool", ["async", "process"])
+async def test_logs_of_a_function_are_masked(folder: Path, monkeypatch: pytest.MonkeyPatch, pool: str) -> None:
+    monkeypatch.setenv(VARIABLE, OLD)
+    app = App(f"sqlite:///{folder}/jobs.db")
+    chatter = app.job(secrets={"TOKEN": "api-token"}, pool=pool)(chat_async if pool == "async" else chat)
+    async with ManualNode(app, own_store=True) as node:
+        await app.verbs("default").secrets.set("api-token", TOKEN)
+        job = await chatter.submit()
+        await node.tick()
+        said = "".join([part.text async for part in job.logs()])
+        assert said == f"token: ***\nbasic {b64encode(b'me:').decode()}***\n"
+        await _assert_nowhere(app, job)
+
+
+async def test_a_script_has_its_secret_as_a_variable_and_nobody_reads_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, OLD)
+    app = App(f"sqlite:///{folder}/jobs.db")
+    async with ManualNode(app, own_store=True, types=["script"]) as node:
+        await app.verbs("default").secrets.set("api-token", TOKEN)
+        script = app.script.options(secrets={"TOKEN": "api-token"}, retries=0)
+        good = await script.submit(["sh", "-c", 'echo "have $TOKEN"; echo ${#TOKEN}'])
+        await node.tick()
+        assert (await good.result()).stdout == f"have ***\n{len(TOKEN)}\n"
+        assert "".join([part.text async for part in good.logs()]) == f"have ***\n{len(TOKEN)}\n"
+        bad = await script.submit(["sh", "-c", 'echo "cannot use $TOKEN" >&2; exit 3'])
+        await node.tick()
+        with pytest.raises(JobFailedError, match=r"(?s)exit code 3.*cannot use \*\*\*"):
+            await bad.result()
+        for job in (good, bad):
+            await _assert_nowhere(app, job)
+
+
+async def _assert_nowhere(app: App, job: Job[Any]) -> None:
+    """Neither in the store nor among the objects."""
+    objects = app.engine.objects
+    kept = [await objects.read(job.key, found.name) for found in await objects.find(job.key)]
+    assert kept
+    shown = await app.verbs().jobs.read(job.id)
+    for text in (TOKEN, b64encode(TOKEN.encode()).decode().rstrip("=")):
+        assert text not in repr((kept, shown))

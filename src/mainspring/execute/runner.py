@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from mainspring.core.lifecycle import Reason
 from mainspring.errors import InvalidError, NotFoundError
+from mainspring.execute import records
 from mainspring.execute.attempt import Attempt, Stop, stopped
 from mainspring.execute.checkpoints import load
 from mainspring.execute.context import Context
@@ -27,7 +28,6 @@ from mainspring.execute.outputs import is_large, keep_result
 from mainspring.execute.pools.processes import Processes
 from mainspring.execute.pools.threads import Threads
 from mainspring.execute.reach import AttemptReach, Reach
-from mainspring.execute.records import current
 from mainspring.execute.registry import Kind, Pool, Registry
 from mainspring.execute.scratch import Scratch
 from mainspring.execute.services import Services
@@ -137,7 +137,8 @@ class Runner:
 
     async def _run_in_loop(self, attempt: Attempt, kind: Kind) -> None:
         assignment = attempt.assignment
-        current.set(partial(self._log, attempt))
+        if records.wanted:
+            records.current.set(partial(self._log, attempt))
         try:
             args, kwargs, attempt.context = prepare(assignment, kind, partial(self._make_context, attempt))
         except InvalidError as error:
@@ -191,7 +192,8 @@ class Runner:
                 await self._load(attempt)
             hear = partial(self._hear, attempt)
             return await self._processes.perform(attempt, kind, partial(self._arm, attempt), hear)
-        current.set(partial(self._log, attempt))
+        if records.wanted:
+            records.current.set(partial(self._log, attempt))
         args, kwargs, attempt.context = prepare(attempt.assignment, kind, partial(self._make_context, attempt))
         if attempt.context is not None:
             await self._load(attempt)
