@@ -110,7 +110,8 @@ def test_root_limits_by_a_cgroup_and_others_are_alone_in_a_namespace_of_users(ho
     assert by_root["resources"]["pids"] == {"limit": 7}
     by_other = description(ROOT, home, owner=1000)["linux"]
     assert "resources" not in by_other
-    assert by_other["uidMappings"] == [{"containerID": 60_900, "hostID": 1000, "size": 1}]
+    assert by_other["uidMappings"] == [{"containerID": 0, "hostID": 1000, "size": 1}]
+    assert description(ROOT, home, owner=1000)["process"]["user"] == {"uid": 0, "gid": 0}
 
 
 def test_a_name_says_whose_a_container_is() -> None:
