@@ -74,12 +74,21 @@ def _poison(said: Said) -> Iterator[Row]:
     yield Row(what, f"{ratio:.2f} times", "at most 1.2 times", ratio <= 1.2)
 
 
+def _large(said: Said) -> Iterator[Row]:
+    worst = max(said["worker_mb"], said["reader_mb"])
+    what = f"memory of worker and reader for a file of {said['mb']:,} MB"
+    yield Row(what, f"{said['worker_mb']:.0f} and {said['reader_mb']:.0f} MB", "at most 100 MB each", worst <= 100)
+    rates = f"{said['mb'] / said['store_s']:,.0f} and {said['mb'] / said['download_s']:,.0f} MB/s"
+    yield Row("written and stored, and downloaded, over HTTP", rates, "", True)
+
+
 PARTS = (
     Part("usage_cost", ("--jobs", "2000", "--rounds", "1"), _usage),
     Part("script_start", ("--runs", "5"), _scripts),
     Part("poison", ("--seconds", "2", "--rounds", "1"), _poison),
     Part("log_throughput", ("--mb", "16", "--rounds", "1"), _logs),
     Part("container_start", ("--runs", "3"), _containers),
+    Part("large_results", ("--mb", "50"), _large),
 )
 
 

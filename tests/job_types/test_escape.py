@@ -12,6 +12,7 @@ import pytest
 
 from job_types.programs import Heard, order, python, run, shell, until
 from mainspring.execute.sandbox import run as run_module
+from mainspring.execute.sandbox.cgroups import find_tree
 from mainspring.execute.sandbox.limits import Limits
 from mainspring.execute.sandbox.run import started
 
@@ -304,6 +305,13 @@ async def is_gone(marker: str) -> bool:
     return not alive(marker)
 
 
+async def is_swept(pid: int) -> bool:
+    """The next worker on this machine removes the groups of one that was killed."""
+    tree = find_tree()
+    rooms = set() if tree is None else {folder.parent for folder in tree.folders.values()}
+    return not [left for room in rooms for left in room.glob(f"mainspring-{pid}")]
+
+
 @pytest.fixture
 def marker() -> str:
     return f"left-behind-{uuid.uuid4().hex}"
@@ -353,3 +361,4 @@ async def test_nothing_is_left_when_the_worker_is_killed(marker: str, way: dict[
         worker.kill()
         await worker.wait()
     await until(partial(is_gone, marker))
+    await until(partial(is_swept, worker.pid))

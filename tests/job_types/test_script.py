@@ -354,6 +354,7 @@ async def test_one_that_has_died_is_no_loss() -> None:
     await asyncio.to_thread(warmed().fill, order(["python3", "-c", ""]))
     for warm in list(warmed()._waiting):
         os.kill(warm.inner, 9)
+        await asyncio.to_thread(os.waitid, os.P_PID, warm.first.pid, os.WEXITED | os.WNOWAIT)
     told = await run(["python3", "-c", "print('done')"])
     assert (told.code, told.stdout) == (0, "done\n")
 
