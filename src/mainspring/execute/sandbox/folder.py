@@ -40,7 +40,7 @@ class Folder:
         for name, text in _ACCOUNTS.items():
             self.etc.joinpath(name).write_text(text)
         for folder in (self.work, self.tmp):
-            folder.mkdir()
+            folder.mkdir(mode=0o700)
             _give(folder, uid)
         self.root.chmod(0o711 if uid is not None else 0o700)
 
