@@ -162,7 +162,7 @@ def http(small: bool, workdir: Path, console: Console) -> list[dict[str, object]
     ]
 
 
-def types(small: bool, console: Console) -> dict[str, dict[str, object]]:
+def types(small: bool, console: Console) -> dict[str, object]:
     """What comes with job types."""
     from bench import types
 

@@ -18,8 +18,9 @@ from rich.console import Console
 from rich.table import Table
 
 _BOUND_S = 900.0
+_TABLE_WIDTH = 150
 
-Said = dict[str, Any]
+Said = Any  # what a part has written
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,13 @@ def _usage(said: Said) -> Iterator[Row]:
     yield Row("measuring every attempt, of a job that does nothing", f"{cost:.1f} %", "at most 5 %", cost <= 5)
 
 
+def _logs(said: Said) -> Iterator[Row]:
+    for each in said:
+        kept, read = each["mb_per_s"], each["read_mb_per_s"]
+        figure = f"{kept:.0f} and {read:.0f} MB/s"
+        yield Row(f"log lines kept and read back, from a {each['source']}", figure, "kept at least 50 MB/s", kept >= 50)
+
+
 def _containers(said: Said) -> Iterator[Row]:
     what = f"a container's first byte, {said['runtime']}, p50 and p99"
     start = said["start_p50_ms"]
@@ -54,9 +62,33 @@ def _containers(said: Said) -> Iterator[Row]:
     yield Row("the runtime alone, and a whole job, p50", f"{alone:.0f} and {job:.0f} ms", "", True)
 
 
+def _scripts(said: Said) -> Iterator[Row]:
+    for start in said["starts"]:
+        figure = f"{start['p50_ms']:.1f} and {start['p99_ms']:.1f} ms"
+        yield Row(f"a script's first byte, {start['way']}, p50 and p99", figure, "", True)
+
+
+def _poison(said: Said) -> Iterator[Row]:
+    ratio, count = said["ratio"], said["poison"]
+    what = f"p99 of other jobs beside {count} poison scripts, against alone"
+    yield Row(what, f"{ratio:.2f} times", "at most 1.2 times", ratio <= 1.2)
+
+
+def _large(said: Said) -> Iterator[Row]:
+    worst = max(said["worker_mb"], said["reader_mb"])
+    what = f"memory of worker and reader for a file of {said['mb']:,} MB"
+    yield Row(what, f"{said['worker_mb']:.0f} and {said['reader_mb']:.0f} MB", "at most 100 MB each", worst <= 100)
+    rates = f"{said['mb'] / said['store_s']:,.0f} and {said['mb'] / said['download_s']:,.0f} MB/s"
+    yield Row("written and stored, and downloaded, over HTTP", rates, "", True)
+
+
 PARTS = (
     Part("usage_cost", ("--jobs", "2000", "--rounds", "1"), _usage),
+    Part("script_start", ("--runs", "5"), _scripts),
+    Part("poison", ("--seconds", "2", "--rounds", "1"), _poison),
+    Part("log_throughput", ("--mb", "16", "--rounds", "1"), _logs),
     Part("container_start", ("--runs", "3"), _containers),
+    Part("large_results", ("--mb", "50"), _large),
 )
 
 
@@ -102,7 +134,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     only = [word.strip() for word in options.only.split(",") if word.strip()]
     if unknown := set(only) - {part.name for part in PARTS}:
         parser.error(f"there is no part {', '.join(sorted(unknown))}")
-    said = measure_all(options.quick, Console(), only)
+    said = measure_all(options.quick, Console(width=max(Console().width, _TABLE_WIDTH)), only)
     if options.out is not None:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps(said, indent=2) + "\n")

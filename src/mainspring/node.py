@@ -26,6 +26,7 @@ from mainspring.secrets.sealing import Sealing
 from mainspring.secrets.vault import Vault
 from mainspring.settle.settler import Settler
 from mainspring.store.contract import Hint, Store
+from mainspring.sweep.janitor import Janitor
 from mainspring.sweep.orphans import PATIENCE_S
 from mainspring.sweep.ownership import LEASE_S, Heartbeat, Ownership
 from mainspring.sweep.pruner import Pruner
@@ -71,6 +72,7 @@ class Node:
         self._sealing, self._vault = Sealing(store, keys), Vault(store, keys)
         self.ticker = Ticker(store, clock, gauges, self._sealing)
         self.pruner = Pruner(store, clock, gauges, keep_s, keep_failed_s)
+        self.janitor = Janitor(store, objects, clock, gauges)
         settle = Settler(store, clock, gauges).settle
         self.desk = Desk(store, objects, self._sealing, settle, self._wake_dispatcher)
         self.dispatcher = Dispatcher(
@@ -91,8 +93,8 @@ class Node:
             monotonic=monotonic,
         )
         self.canceller = Canceller(self.desk)
-        parts = (self.ownership, self.sweeper, self.ticker, self.rescuer, self.pruner, self.canceller, self.dispatcher)
-        self._services = {part.name: Service(part) for part in parts}
+        parts = (self.ownership, self.sweeper, self.ticker, self.rescuer, self.pruner, self.janitor, self.canceller)
+        self._services = {part.name: Service(part) for part in (*parts, self.dispatcher)}
 
     async def join(self) -> None:
         """Register with the store and take a share of the partitions; nothing runs yet."""
@@ -148,7 +150,8 @@ class Node:
     async def tick(self) -> None:
         """Everything that is due, once, in the order of the flow: for tests with a manual clock."""
         self.store.renew_lease(self.id, LEASE_S, lambda _: None)
-        for part in (self.ownership, self.ticker, self.sweeper, self.rescuer, self.pruner, self.canceller):
+        before = (self.ownership, self.ticker, self.sweeper, self.rescuer)
+        for part in (*before, self.pruner, self.janitor, self.canceller):
             while await part.run_once() == 0:
                 pass
         await self.dispatcher.run_once()
@@ -163,6 +166,7 @@ class Node:
     def _own(self, partitions: Iterable[int]) -> None:
         owned = sorted(partitions)
         self.sweeper.own(owned)
+        self.janitor.own(owned)
         self.dispatcher.own(owned)
         self._services["sweeper"].wake()
         self._wake_dispatcher()

@@ -10,11 +10,10 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from msgspec import UNSET
-
 from mainspring.core.draft import Draft, Placed, claim_of, place
 from mainspring.core.job import Claim, NewJobs
 from mainspring.core.lane import Lane
+from mainspring.core.options import claims
 from mainspring.core.partition import SLOTS, make_id, slot_for
 from mainspring.core.timer import Micros
 from mainspring.errors import ConflictError, StoreUnavailableError
@@ -104,7 +103,7 @@ def group(drafts: Sequence[Draft], now: Micros) -> tuple[list[NewJobs], list[Lan
         first = run[0]
         placed = place(first.kind, first.options, now)
         lanes[placed.template.lane] = placed.lane
-        claimed = first.options.key is not UNSET or first.options.unique_s is not UNSET
+        claimed = claims(first.options)
         for part in [[draft] for draft in run] if claimed else [run]:
             claim = claim_of(part[0], now) if claimed else None
             ids = make_ids(placed, len(part), now, claim)

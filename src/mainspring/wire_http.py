@@ -11,9 +11,11 @@ from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
+from msgspec.structs import asdict, replace
 
 from mainspring.core.job import MAX_RESULT_BYTES, Options, Resources
 from mainspring.core.lifecycle import Reason
+from mainspring.core.objects import MAX_OUTPUTS, check_checksum, check_media, output
 from mainspring.core.partition import format_id, parse_id
 from mainspring.core.timer import from_micros, to_micros
 from mainspring.errors import InvalidError
@@ -26,6 +28,8 @@ from mainspring.wire import (
     PullReply,
     Report,
     ReportReply,
+    Stored,
+    Usage,
 )
 
 PROTOCOL = 1
@@ -113,7 +117,8 @@ class HttpFailure(Struct, frozen=True, omit_defaults=True):
 
 
 class HttpOutcome(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """How an attempt ended: completed, failed, snoozed (until), cancelled, or returned unfinished."""
+    """How an attempt ended: completed, failed, snoozed (until), cancelled, or returned unfinished. `outputs`: files that a
+    completed one has put."""
 
     job: str
     attempt: AttemptNumber
@@ -124,6 +129,9 @@ class HttpOutcome(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     retry_after_s: Annotated[float, Meta(ge=0, le=MAX_WAIT_S)] | None = None
     until: Annotated[datetime, Meta(tz=True)] | None = None
     reason: str | None = None
+    usage: Usage | None = None
+    outputs: list[Stored] = []
+    result_ttl_s: Annotated[float, Meta(gt=0, le=MAX_WAIT_S)] | None = None
 
 
 class HttpProgress(Struct, frozen=True, omit_defaults=True):
@@ -188,6 +196,11 @@ def read_report(report: HttpReport) -> Report:
 
 
 def _read_outcome(given: HttpOutcome) -> Outcome:
+    outcome = _outcome(given)
+    return outcome if given.usage is None else replace(outcome, usage=_checked_usage(given.usage))
+
+
+def _outcome(given: HttpOutcome) -> Outcome:
     job = _job("outcomes", given.job)
     match given.type:
         case OutcomeType.COMPLETED:
@@ -206,20 +219,47 @@ def _read_outcome(given: HttpOutcome) -> Outcome:
 
 
 def _completed(job: bytes, given: HttpOutcome) -> Outcome:
-    data = bytes(given.result)
-    if data == b"null":
-        return Outcome(job, given.attempt, given.type)
-    problem = (
-        f"has {len(data):,} bytes; at most {MAX_RESULT_BYTES:,} are stored" if len(data) > MAX_RESULT_BYTES else ""
-    )
+    try:
+        outputs = _checked_outputs(given.outputs)
+        data = _checked_result(bytes(given.result))
+    except InvalidError as error:
+        why = Failure(Reason.RESULT, "InvalidError", str(error))
+        return Outcome(job, given.attempt, OutcomeType.FAILED, None, why, retry=False)
+    return Outcome(job, given.attempt, given.type, data, outputs=outputs, result_ttl_s=given.result_ttl_s)
+
+
+def _checked_result(data: bytes) -> bytes | None:
+    if len(data) > MAX_RESULT_BYTES:
+        raise InvalidError(
+            "result",
+            f"has {len(data):,} bytes; at most {MAX_RESULT_BYTES:,} are taken here: put it as the output `result`",
+        )
     try:
         _decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        problem = "is no JSON that can be read again"
-    if not problem:
-        return Outcome(job, given.attempt, given.type, data)
-    why = Failure(Reason.RESULT, "InvalidError", f"result: {problem}")
-    return Outcome(job, given.attempt, OutcomeType.FAILED, None, why, retry=False)
+        raise InvalidError("result", "is no JSON that can be read again") from None
+    return None if data == b"null" else data
+
+
+def _checked_outputs(given: list[Stored]) -> tuple[Stored, ...]:
+    if len(given) > MAX_OUTPUTS:
+        raise InvalidError("outputs", f"has {len(given):,} entries; {MAX_OUTPUTS:,} are allowed")
+    for each in given:
+        output(1, each.name)  # where it is, if it has such a name
+        check_checksum(each.sha256)
+        check_media(each.media)
+        if not 0 <= each.size < 2**53:
+            raise InvalidError("size", f"{each.size} is no size of an object")
+    if len({each.name for each in given}) < len(given):
+        raise InvalidError("outputs", "names one twice")
+    return tuple(given)
+
+
+def _checked_usage(given: Usage) -> Usage:
+    for field_, value in asdict(given).items():
+        if value is not None and not 0 <= value < 2**53:
+            raise InvalidError(f"outcomes.usage.{field_}", f"expected a number from 0, got {value!r}")
+    return given
 
 
 def _read_failure(given: HttpFailure | None) -> Failure | None:
@@ -265,6 +305,9 @@ def _http_outcome(o: Outcome) -> HttpOutcome:
         retry_after_s=o.retry_after_s,
         until=None if o.until is None else from_micros(o.until),
         reason=o.reason,
+        usage=o.usage,
+        outputs=list(o.outputs),
+        result_ttl_s=o.result_ttl_s,
     )
 
 

@@ -1,10 +1,12 @@
 """Objects of jobs through the worker protocol: stored and read in pieces, by whoever has the attempt and by nobody else."""
 
 import asyncio
+import hashlib
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import aiohttp
 import pytest
 
 from api.site import Answer, Site
@@ -180,3 +182,96 @@ async def test_our_own_worker_sends_files_and_reads_in_pieces(site: Site, folder
             await link.put_object(session, given.job, 7, objects.step(7, "s"), bytes(3_000_000))
     finally:
         await link.close()
+
+
+# --- what a job has left, for those who may see it
+
+
+async def left(site: Site, name: str = "pläne/<1>.html", media: str = "text/html") -> str:
+    """A job with a file, by a worker of raw requests."""
+    shell = await at_work(site)
+    id_ = await submit(site)
+    assignment = await shell.job()
+    await put(shell, assignment, objects.output(1, name), b"<script>")
+    stored = {"name": name, "size": 8, "sha256": hashlib.sha256(b"<script>").hexdigest(), "media": media}
+    assert (await shell.report(done(assignment, outputs=[stored], usage={"cpu_s": 1.5})))["rejected"] == []
+    return id_
+
+
+async def test_a_file_is_downloaded_as_an_attachment(site: Site) -> None:
+    id_ = await left(site)
+    listed = (await site.ask("GET", f"/v1/jobs/{id_}/outputs", key="viewer")).document
+    assert [each["name"] for each in listed] == ["pläne/<1>.html"]
+    assert (await site.ask("GET", f"/v1/jobs/{id_}")).document["outputs"] == listed
+    assert (await site.ask("GET", f"/v1/jobs/{id_}")).document["usage"]["cpu_s"] == 1.5
+    assert (await site.ended(id_))["outputs"] == listed
+    answer = await site.ask("GET", f"/v1/jobs/{id_}/outputs/{quote('pläne/<1>.html', safe='')}", key="viewer")
+    assert (answer.status, answer.body) == (200, b"<script>")
+    said = {name.lower(): value for name, value in answer.headers.items()}
+    assert said["content-length"] == "8"
+    assert said["content-type"] == "text/html"
+    assert said["etag"] == f'"{hashlib.sha256(b"<script>").hexdigest()}"'
+    assert said["content-disposition"] == "attachment; filename*=UTF-8''pl%C3%A4ne%2F%3C1%3E.html"
+    assert said["x-content-type-options"] == "nosniff"
+    assert said["content-security-policy"] == "sandbox"
+
+
+async def test_files_of_another_tenant_are_not_there(site: Site) -> None:
+    id_ = await left(site, "plan")
+    for path in ("outputs", "outputs/plan", "result"):
+        assert (await site.ask("GET", f"/v1/jobs/{id_}/{path}", key="other-admin")).status == 404
+        assert (await site.ask("GET", f"/v1/jobs/{id_}/{path}", key="worker")).status == 403
+        assert (await site.ask("GET", f"/v1/jobs/{id_}/{path}", key="viewer")).status == 200
+    assert (await site.ask("GET", f"/v1/jobs/{id_}/outputs/none", key="viewer")).status == 404
+
+
+async def test_a_result_that_is_an_output_is_read_like_any_other(site: Site) -> None:
+    shell = await at_work(site)
+    for data in (b'{"a": 1}', b'"' + b"x" * 5_000_000 + b'"'):
+        id_ = await submit(site)
+        assignment = await shell.job()
+        if len(data) < 100:
+            await shell.report(done(assignment, result={"a": 1}))
+        else:
+            await put(shell, assignment, objects.output(1, "result"), data)
+            sha256 = hashlib.sha256(data).hexdigest()
+            await shell.report(done(assignment, outputs=[{"name": "result", "size": len(data), "sha256": sha256}]))
+        answer = await site.ask("GET", f"/v1/jobs/{id_}/result", key="viewer")
+        assert (answer.status, answer.headers["Content-Type"]) == (200, "application/json")
+        assert answer.body == data
+    waiting = await submit(site)
+    answer = await site.ask("GET", f"/v1/jobs/{waiting}/result")
+    assert (answer.status, answer.document["type"]) == (409, "/v1/problems/conflict")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sha256": "abc"},
+        {"size": -1},
+        {"media": "text/html\r\nX-Evil: 1"},
+        {"name": ""},
+        {"name": "ä" * 150},
+    ],
+)
+async def test_an_outcome_whose_outputs_are_wrong_fails_and_leaves_others_alone(
+    site: Site, change: dict[str, Any]
+) -> None:
+    shell = await at_work(site)
+    await submit(site)
+    assignment = await shell.job()
+    stored = {"name": "a", "size": 1, "sha256": "0" * 64, "media": "text/plain"} | change
+    assert (await shell.report(done(assignment, outputs=[stored])))["rejected"] == []
+    ended = await site.ended(assignment["job"])
+    assert (ended["state"], ended["reason"]) == ("failed", "result")
+
+
+async def test_a_stream_that_breaks_off_is_not_taken_for_whole(site: Site) -> None:
+    shell = await at_work(site)
+    id_ = await submit(site)
+    assignment = await shell.job()
+    await put(shell, assignment, objects.output(1, "plan"), b"short")
+    stored = {"name": "plan", "size": 9_000_000, "sha256": "0" * 64}
+    await shell.report(done(assignment, outputs=[stored]))
+    with pytest.raises(aiohttp.ClientPayloadError):
+        await site.ask("GET", f"/v1/jobs/{id_}/outputs/plan")

@@ -144,6 +144,38 @@ async def test_ways_to_end(site: Site, outcome: dict[str, Any], state: str, reas
     assert (ended["state"], ended["reason"]) == (state, reason)
 
 
+async def test_a_worker_tells_what_it_used_stored_and_how_long_that_is_kept(site: Site) -> None:
+    shell = await at_work(site)
+    id_ = await submit(site)
+    assignment = await shell.job()
+    used = {"cpu_s": 1.5, "peak_mb": 20, "sent_bytes": 7}
+    stored = {"name": "report.csv", "size": 3, "sha256": "00"}
+    assert await shell.report(done(assignment, usage=used, outputs=[stored], result_ttl_s=60))
+    await site.ended(id_)
+    shown = (await site.ask("GET", f"/v1/jobs/{id_}")).document
+    assert {name: shown["usage"][name] for name in used} == used
+    (found,) = await site.app.store.read_ended([parse_id(id_)])
+    assert found is not None
+    assert found.outputs is not None
+    assert found.expires_at is not None
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ({"usage": {"cpu_s": -1}}, "outcomes[0].usage.cpu_s"),
+        ({"usage": {"read_bytes": 1 << 60}}, "outcomes[0].usage.read_bytes"),
+        ({"outputs": [{"name": "a\nb", "size": 1, "sha256": ""}]}, "outcomes.outputs"),
+        ({"result_ttl_s": 0}, "outcomes[0].result_ttl_s"),
+    ],
+)
+async def test_what_a_worker_cannot_tell(site: Site, more: dict[str, Any], field: str) -> None:
+    shell = await at_work(site)
+    await submit(site)
+    answer = await shell.call("report", {"outcomes": [done(await shell.job(), **more)]})
+    assert (answer.status, answer.document["field"]) == (422, field)
+
+
 async def test_what_is_snoozed_or_returned_runs_again(site: Site) -> None:
     shell = await at_work(site)
     id_ = await submit(site)

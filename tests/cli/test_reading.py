@@ -119,6 +119,8 @@ BAD_OPTIONS = [
     ("--retries", "1e3"),
     ("--timeout", "0s"),
     ("--unique", "0"),
+    ("--cache", "0s"),
+    ("--result-ttl", "0s"),
     ("--cpu", "nan"),
     ("--cpu", "inf"),
     ("--cpu", "-1"),

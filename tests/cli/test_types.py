@@ -49,7 +49,8 @@ def test_the_doctor_says_what_a_worker_could_run(bare: Cli, monkeypatch: pytest.
     bare("migrate")
     ran = bare("doctor", "--json")
     found = {check["check"]: check for check in ran.document["checks"]}
-    assert (ran.code, found["type script"]["found"]) == (0, "can run here, with --types script")
+    assert (ran.code, found["type http"]["found"]) == (0, "can run here")
+    assert found["type script"]["found"].startswith("can run here: ")
     assert (found["type sql"]["status"], found["type sql"]["todo"]) == ("ok", "no duck here")
     monkeypatch.setenv("MAINSPRING_TYPES", "sql,http")
     ran = bare("doctor", "--json")

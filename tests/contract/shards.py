@@ -249,6 +249,14 @@ class ShardedStore:
             times += [] if next_at is None else [next_at]
         return moved, min(times, default=None)
 
+    async def list_expired(self, limit: int) -> list[tuple[bytes, bool]]:
+        found = [each for shard in self.shards for each in await shard.list_expired(limit)]
+        return found[:limit]
+
+    async def expire_results(self, jobs: Sequence[bytes]) -> int:
+        parts = self._split(jobs, self.shard_of)
+        return sum([await shard.expire_results(own) for shard, own in parts])
+
     async def prune_jobs(self, ended_before: dict[str, Micros], limit: int) -> int:
         pruned = 0
         for shard in self.shards:

@@ -4,7 +4,7 @@ from typing import Any
 
 from contract.scene import FAILURE, START, Scene
 from mainspring.core.timer import SECOND
-from mainspring.store.contract import Settlement, UsageTally
+from mainspring.store.contract import EXPIRED, Settlement, UsageTally
 
 SMALL, LARGE = b'{"cpu_s":0.5}', b'{"cpu_s":9.0,"peak_mb":100.0}'
 FILES = b'[{"name":"report.csv","size":3,"sha256":"00"}]'
@@ -154,3 +154,28 @@ async def test_a_long_time_is_summed_in_steps_and_nothing_is_counted_twice_or_le
         since, jobs, steps = reached, jobs + sum(tally.jobs for tally in tallies), steps + 1
     assert jobs == 9
     assert steps > 2
+
+
+async def test_results_expire(scene: Scene) -> None:
+    session, jobs = await scene.session(), await scene.submit(4)
+    won = (await scene.assign(session, jobs)).won
+    assert len(won) == 4
+    later, soon, sooner, never = jobs
+    for job, seconds, outputs in ((later, 60, None), (soon, 20, FILES), (sooner, 10, None), (never, None, FILES)):
+        expires_at = None if seconds is None else START + seconds * SECOND
+        assert await scene.settle(session, job, 1, "completed", result=b"1", outputs=outputs, expires_at=expires_at)
+    assert await scene.store.list_expired(9) == []
+    scene.clock.jump_to(START + 20 * SECOND)
+    assert sorted(await scene.store.list_expired(9)) == sorted([(sooner, False), (soon, True)])
+    assert len(await scene.store.list_expired(1)) == 1
+    assert await scene.store.expire_results(jobs) == 2
+    assert await scene.store.expire_results(jobs) == 0
+    assert await scene.store.expire_results([]) == 0
+    assert await scene.store.list_expired(9) == []
+    ended = [found for found in await scene.store.read_ended(jobs) if found is not None]
+    assert [(found.result, found.outputs) for found in ended] == [
+        (b"1", None),
+        (EXPIRED, None),
+        (EXPIRED, None),
+        (b"1", FILES),
+    ]

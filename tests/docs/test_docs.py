@@ -171,7 +171,8 @@ def _joined(page: Path) -> str:
 
 
 def _exists(command: Any, words: list[str]) -> bool:
-    """Are the words a command of the tree, with options that it has?"""
+    """Are the words a command of the tree, with options that it has? What stands after `--` is somebody else's."""
+    words = words[: words.index("--")] if "--" in words else words
     for name in words:
         if name.startswith("-") or not hasattr(command, "commands"):
             break

@@ -49,6 +49,18 @@ def test_tour_shows_everything_and_ends_on_ctrl_c(folder: Path) -> None:
         process.kill()
 
 
+def test_scripts_need_no_function(folder: Path) -> None:
+    process = start(folder, MAINSPRING, "dev", "examples.scripts:app", "--port", "0")
+    try:
+        told = read_until(process, "job types", "completed  script")
+        assert r'"stdout":"6\n"' in told
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        assert (process.returncode, out.splitlines()[-1]) == (0, "stopped"), err
+    finally:
+        process.kill()
+
+
 def test_a_web_server_without_asyncio_and_a_worker(folder: Path) -> None:
     web = start(folder, sys.executable, "examples/sync_web.py", "0")
     worker = start(folder, MAINSPRING, "worker", "examples.sync_web:app")

@@ -1,5 +1,7 @@
 """A sandbox for the tests that need one: absent on a laptop it skips them, absent in CI it fails them."""
 
+from pathlib import Path
+
 import pytest
 
 from conftest import absent
@@ -10,3 +12,10 @@ from mainspring.execute.sandbox.ability import ability
 def sandbox() -> None:
     if (why_not := ability().why_not) is not None:
         absent(why_not)
+
+
+@pytest.fixture
+def open_folder(folder: Path) -> Path:
+    """One that others may look into."""
+    folder.chmod(0o755)
+    return folder

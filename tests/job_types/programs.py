@@ -1,6 +1,7 @@
 """Programs, run as a worker runs them: really sandboxed, or bare."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -58,3 +59,10 @@ async def shell(script: str, **options: Any) -> Told:
 async def python(code: str, **options: Any) -> Told:
     """A fresh interpreter of the machine's own Python."""
     return await run([PYTHON, "python3", "-c", code], **options)
+
+
+async def until(true: Callable[[], Awaitable[bool]]) -> None:
+    """Another process is involved: look again and again, within bounds."""
+    async with asyncio.timeout(20):
+        while not await true():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)

@@ -60,8 +60,8 @@ SQLITE = {
         (
             (
                 "store/sqlite/jobs.py",
-                "if row is not None and (row[2] is None or row[2] > tx.now):",
-                "if row is not None and False:",
+                "if row is not None and (row[2] is None or row[2] > tx.now) and not",
+                "if row is not None and False and not",
             ),
         ),
         "tests/contract/test_jobs.py::test_i2_a_second_job_with_the_key_is_answered_with_the_first",
@@ -100,8 +100,13 @@ SQLITE = {
             ),
             (
                 SQL,
-                "and attempt = ?3 and state in ('assigned', 'running')",
-                "and ?3 is not null and state in ('assigned', 'running')",
+                "where id in (select value from carray(?1)) and attempt = ?3 and state in ('assigned', 'running')",
+                "where id in (select value from carray(?1)) and ?3 is not null and state in ('assigned', 'running')",
+            ),
+            (
+                SQL,
+                "where id = substr(value, 1, 16) and attempt = ?3 and state in ('assigned', 'running')",
+                "where id = substr(value, 1, 16) and ?3 is not null and state in ('assigned', 'running')",
             ),
             (
                 SQL,

@@ -56,17 +56,16 @@ async def _places(where: str, folder: Path) -> AsyncIterator[tuple[Talk, App]]:
 
 @pytest.mark.parametrize("where", ["here", "elsewhere"])
 async def test_who_submitted_follows(where: str, folder: Path) -> None:
-    async with _places(where, folder) as (talk, asker), asyncio.timeout(30):
-        async with asker:
-            (job,) = await asker.submit_many([talk.talk.job()])
-            log, given = job.logs(follow=True), job.partial()
-            assert (await anext(log)).text == "begun\n"
-            assert await anext(given) == {"done": 1}
-            talk.go_on.set()
-            assert [(part.stream, part.text) async for part in log] == [("warning", "ended\n")]
-            assert [value async for value in given] == [{"done": 2}]
-            assert await job.result() == "said"
-            assert "".join([part.text async for part in job.logs(attempt=1)]) == "begun\nended\n"
+    async with _places(where, folder) as (talk, asker), asyncio.timeout(30), asker:
+        (job,) = await asker.submit_many([talk.talk.job()])
+        log, given = job.logs(follow=True), job.partial()
+        assert (await anext(log)).text == "begun\n"
+        assert await anext(given) == {"done": 1}
+        talk.go_on.set()
+        assert [(part.stream, part.text) async for part in log] == [("warning", "ended\n")]
+        assert [value async for value in given] == [{"done": 2}]
+        assert await job.result() == "said"
+        assert "".join([part.text async for part in job.logs(attempt=1)]) == "begun\nended\n"
 
 
 def test_without_asyncio(folder: Path) -> None:

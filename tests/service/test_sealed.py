@@ -110,10 +110,14 @@ async def test_templates_and_transactions(vaulted: Vaulted) -> None:
 async def test_keys_and_unique_jobs_compare_plain_arguments(vaulted: Vaulted) -> None:
     async with vaulted.node():
         await seal(vaulted)
-        for once in (vaulted.echo.options(key="k"), vaulted.echo.options(unique="1h")):
+        for once in (
+            vaulted.echo.options(key="k"),
+            vaulted.echo.options(unique="1h"),
+            vaulted.echo.options(cache="1h"),
+        ):
             first, again = await once.submit(PATIENT), await once.submit(PATIENT)
             assert (again.id, again.existed) == (first.id, True)
-        assert_sealed(vaulted, 2)
+        assert_sealed(vaulted, 3)
 
 
 async def test_what_was_stored_before_and_after_stays_readable(vaulted: Vaulted) -> None:

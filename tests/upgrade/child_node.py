@@ -6,6 +6,7 @@ The arguments: the store, the log of effects, a name, and a lease, where it shal
 import asyncio
 import os
 import sys
+from typing import Any
 
 from msgspec import json
 
@@ -37,7 +38,7 @@ async def main(settings: StoreSettings, log: str, name: str) -> None:
     await store.close()
 
 
-def _objects() -> list[object]:
+def _objects() -> list[Any]:
     """Older code has none."""
     try:
         from mainspring.objects.place import ObjectPlace

@@ -7,6 +7,7 @@ from msgspec import Raw, json
 
 from mainspring.core.job import Limit
 from mainspring.core.options import parse_options
+from mainspring.core.partition import format_id
 from mainspring.errors import InvalidError, MainspringError
 from mainspring.submit import group
 from mainspring.verbs import documents as d
@@ -105,3 +106,13 @@ async def test_a_draft_of_the_application_belongs_to_the_tenant_it_is_submitted_
     other = await on_sqlite.verbs("b").jobs.draft(d.SubmitRequest(kind="send"))
     with pytest.raises(InvalidError, match="tenant"):
         await jobs.submit([other])
+
+
+async def test_the_arguments_of_a_type_are_checked_without_its_code_or_a_declaration(site: Site) -> None:
+    jobs = site.verbs().jobs
+    with pytest.raises(InvalidError, match="command: is missing") as caught:
+        await jobs.submit([await jobs.draft(d.SubmitRequest(kind="script"))])
+    assert caught.value.field == "arguments.command"
+    good = d.SubmitRequest(kind="script", arguments={"command": ["echo"]}, options={"priority": 7})
+    (made,) = await jobs.submit([await jobs.draft(good)])
+    assert (await jobs.read(format_id(made.id))).priority == 7

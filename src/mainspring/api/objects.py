@@ -13,14 +13,13 @@ from mainspring.api.bodies import body_pieces, check_media
 from mainspring.api.limits import MAX_OBJECT
 from mainspring.api.operations import Content, Room
 from mainspring.api.replies import Reply, Streamed, document, nothing
+from mainspring.api.results import begun
 from mainspring.api.workers import at_desk
 from mainspring.core.objects import Found
 from mainspring.core.partition import parse_id
 from mainspring.errors import InvalidError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
     from mainspring.dispatch.desk import Desk
 
 WORKER_OBJECTS = Room("Workers")
@@ -63,8 +62,7 @@ async def get_object(ask: Ask) -> Reply:
 
     async def get(desk: "Desk", session: bytes) -> Reply:
         pieces = desk.get_object(session, job, attempt, ask.path("name"))
-        first = await anext(pieces, b"")  # says now, and not in the stream, that there is none
-        return Streamed(200, _behind(first, pieces), BYTES.encode())
+        return Streamed(200, await begun(pieces), BYTES.encode())
 
     return await at_desk(ask, get, b"", large=True)
 
@@ -79,13 +77,6 @@ async def find_objects(ask: Ask) -> Reply:
         return document(await desk.find_objects(session, job, attempt, prefix))
 
     return await at_desk(ask, find, b"")
-
-
-async def _behind(first: bytes, pieces: "AsyncGenerator[bytes, None]") -> "AsyncGenerator[bytes, None]":
-    async with aclosing(pieces):
-        yield first
-        async for piece in pieces:
-            yield piece
 
 
 def _attempt(ask: Ask) -> tuple[bytes, int]:

@@ -8,6 +8,7 @@ from mainspring.api.nodes import NODES, WORKER_LIST
 from mainspring.api.objects import WORKER_OBJECTS
 from mainspring.api.operations import Operation
 from mainspring.api.queues import QUEUES
+from mainspring.api.results import RESULTS
 from mainspring.api.schedules import SCHEDULES
 from mainspring.api.secrets import SECRETS
 from mainspring.api.submits import SUBMITS
@@ -18,6 +19,7 @@ from mainspring.api.workers import WORKERS
 ROOMS = (
     SUBMITS,
     JOBS,
+    RESULTS,
     SCHEDULES,
     TEMPLATES,
     QUEUES,

@@ -4,10 +4,12 @@ An event loop on a thread of its own does the work; every call here waits for on
 """
 
 import asyncio
+import os
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import Context, copy_context
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
 
 from mainspring.app.handle import Job, JobStatus
@@ -17,7 +19,7 @@ from mainspring.core.options import GivenOptions
 from mainspring.errors import NotRunningError
 from mainspring.runtime.loop import new_event_loop
 from mainspring.store.contract import Transaction
-from mainspring.verbs.documents import LogPart
+from mainspring.verbs.documents import LogPart, OutputDocument
 
 if TYPE_CHECKING:
     from mainspring.app.application import App
@@ -220,6 +222,12 @@ class SyncJob(Generic[R]):
 
     def result(self, timeout: float | None = None) -> R:
         return self._app.call(self._job.result(timeout))
+
+    def outputs(self) -> Sequence[OutputDocument]:
+        return self._app.call(self._job.outputs())
+
+    def download(self, name: str, path: str | os.PathLike[str]) -> Path:
+        return self._app.call(self._job.download(name, path))
 
     def cancel(self) -> bool:
         return self._app.call(self._job.cancel())

@@ -1,17 +1,22 @@
 """A submitted job in the hand of its submitter: `Job`."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+import os
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct, json
 
+from mainspring.app.downloads import download, read_whole
 from mainspring.core.lifecycle import State
+from mainspring.core.objects import RESULT
 from mainspring.core.partition import format_id
 from mainspring.errors import JobCancelledError, JobFailedError
-from mainspring.verbs.documents import NULL, EndDocument, JobDocument, LogPart
+from mainspring.verbs.documents import NULL, EndDocument, JobDocument, LogPart, OutputDocument
+from mainspring.verbs.results import expired
 
 if TYPE_CHECKING:
     from mainspring.app.application import App
@@ -65,9 +70,25 @@ class Job(Generic[R]):
     async def result(self, timeout: float | None = None) -> R:
         """What the job returned. Raises `JobFailedError`, `JobCancelledError`, or `TimeoutError` if it has not ended in time."""
         async with asyncio.timeout(timeout):
-            ended = await self._app.verbs().jobs.wait(self.id)
-        value: R = self._value(ended)
+            jobs = self._app.verbs().jobs
+            ended = await jobs.wait(self.id)
+            large = next((each for each in ended.outputs if each.name == RESULT), None)
+            data = bytes(ended.result) if large is None else await read_whole(jobs, self.id, large)
+        value: R = self._value(ended, data)
         return value
+
+    async def outputs(self) -> Sequence[OutputDocument]:
+        """The files of the job; none before it has completed."""
+        return await self._app.verbs().jobs.outputs(self.id)
+
+    async def download(
+        self, name: str, path: str | os.PathLike[str], tell: Callable[[int, int], None] = lambda done, size: None
+    ) -> Path:
+        """Bring one of its files here: to a path, or into a folder. It is there when all of it is, and its checksum is right.
+
+        tell: called with how many bytes are here, and how many there are.
+        """
+        return await download(self._app.verbs().jobs, self.id, name, path, tell)
 
     async def cancel(self) -> bool:
         """End it, or ask it to stop if it runs; False if it had ended before."""
@@ -92,10 +113,11 @@ class Job(Generic[R]):
     def __repr__(self) -> str:
         return f"<Job {self.id}>"
 
-    def _value(self, ended: EndDocument) -> Any:
+    def _value(self, ended: EndDocument, data: bytes) -> Any:
+        if ended.expired:
+            raise expired(self.id)
         if ended.state == State.COMPLETED:
-            result = bytes(ended.result)
-            return self._app.decode_result(ended.kind, None if result == bytes(NULL) else result)
+            return self._app.decode_result(ended.kind, None if data == bytes(NULL) else data)
         failure = ended.error
         told = f": {failure.type}: {failure.message}" if failure else ""
         if ended.state == State.FAILED:

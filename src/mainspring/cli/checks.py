@@ -1,4 +1,4 @@
-"""The checks of `mainspring doctor` that need no open store: this machine, and the file. They change nothing."""
+"""The checks of `mainspring doctor` that need no open store: this machine, and the file. They change nothing of either."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from msgspec import Struct
 from mainspring.config import run_settings
 from mainspring.core.words import size
 from mainspring.errors import InvalidError, StoreError
-from mainspring.execute.types.catalogue import PLACES, why_not
+from mainspring.execute.types.catalogue import PLACES, load, why_not
 from mainspring.store.queries import load_migrations
 from mainspring.store.sqlite.database import (
     APPLICATION_ID,
@@ -59,10 +59,11 @@ def check_types() -> Iterator[Check]:
         wanted = ()
     for name in PLACES:
         why = why_not(name)
-        if why is None:
-            yield Check(f"type {name}", OK, "can run here" if name in wanted else f"can run here, with --types {name}")
-        else:
+        if why is not None:
             yield Check(f"type {name}", FAIL if name in wanted else OK, "cannot run here", why)
+            continue
+        about = load(name).about
+        yield Check(f"type {name}", OK, "can run here" if about is None else f"can run here: {about()}")
 
 
 def check_file(path: Path, *, full: bool) -> Iterator[Check]:

@@ -130,7 +130,7 @@ def _greet(app: App, target: str, types: tuple[str, ...], output: Output, servin
     url = None if serving is None else serving.address
     run = chosen(types)
     document = {"event": "ready", "app": target, "store": place, "kinds": names, "types": run, "url": url}
-    known = f"{count(len(kinds), 'kind')} of job: {listed(names, 8)}"
+    known = f"{count(len(kinds), 'kind')} of job{': ' if names else ''}{listed(names, 8)}"
     timed = f", {count(len(schedules), 'schedule')}" if schedules else ""
     here = "" if place == StoreSettings(DEFAULT_STORE).place else f" --store {shown_url(app.store_settings.url)}"
     command = _command()

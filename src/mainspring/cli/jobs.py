@@ -7,6 +7,7 @@ import typer
 
 from mainspring.cli.explain import explain
 from mainspring.cli.failures import SilentError, complain
+from mainspring.cli.files import download, outputs
 from mainspring.cli.joblogs import logs, partial
 from mainspring.cli.jobview import job_view, jobs_table
 from mainspring.cli.opening import opened, perform
@@ -30,6 +31,8 @@ jobs_app = typer.Typer(help="Look at jobs, wait for them, steer them.", no_args_
 jobs_app.command("explain")(explain)
 jobs_app.command("logs")(logs)
 jobs_app.command("partial")(partial)
+jobs_app.command("outputs")(outputs)
+jobs_app.command("download")(download)
 
 MAX_LISTED = 1000
 

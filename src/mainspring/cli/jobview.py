@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from mainspring.cli.output import fields, pretty_json, table, text
+from mainspring.cli.waiting import shown_elsewhere
 from mainspring.core.lifecycle import State
 from mainspring.core.timer import Micros, to_micros
 from mainspring.core.words import duration, listed, moment_and_relative, needs, relative, size
@@ -65,7 +66,10 @@ def job_view(job: JobDocument, now: Micros) -> "Iterator[RenderableType]":
     yield text(pretty_json(bytes(job.arguments)))
     if job.state == State.COMPLETED:
         yield text("\nresult", style="bold")
-        yield text(pretty_json(bytes(job.result)))
+        yield text(shown_elsewhere(job) or pretty_json(bytes(job.result)))
+    if job.outputs:
+        yield text("\noutputs", style="bold")
+        yield text("\n".join(f"{each.name}  {size(each.size)}" for each in job.outputs))
     for failed in job.errors:
         yield text(f"\nattempt {failed.attempt} failed ({failed.reason}), {_when(failed.at, now)}", style="bold")
         if failed.usage is not None:

@@ -34,7 +34,7 @@ _Text = str | None
 # Options that the command and `parse_options` call the same.
 _SAME = (
     *("queue", "tenant", "client", "priority", "complexity", "retries", "backoff", "timeout", "delay"),
-    *("key", "unique", "limit_key", "cpu", "memory_mb", "gpu"),
+    *("key", "unique", "cache", "result_ttl", "limit_key", "cpu", "memory_mb", "gpu"),
 )
 
 
@@ -76,6 +76,8 @@ def submit(
     backoff: Annotated[_Text, _option("DURATION", "The first wait before a retry; it doubles.")] = None,
     timeout: Annotated[_Text, _option("DURATION", "How long one attempt may run.")] = None,
     unique: Annotated[_Text, _option("DURATION", "One job with the same arguments within this long.")] = None,
+    cache: Annotated[_Text, _option("DURATION", "As --unique, unless that job failed or its result is gone.")] = None,
+    result_ttl: Annotated[_Text, _option("DURATION", "How long its result and files are kept.")] = None,
     limit_key: Annotated[_Text, _option("TEXT", "Count against the kind's limits under this key.")] = None,
     secret: Annotated[list[str] | None, _option("NAME=SECRET", "A secret for the job; may be repeated.")] = None,
     complexity: Annotated[int | None, _option("1-10", "10 is the heaviest.")] = None,

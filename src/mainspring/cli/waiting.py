@@ -5,9 +5,10 @@ import asyncio
 from mainspring.cli.failures import WaitedError
 from mainspring.cli.output import pretty_json
 from mainspring.core.lifecycle import State
-from mainspring.core.words import duration, shortened
+from mainspring.core.objects import RESULT
+from mainspring.core.words import duration, shortened, size
 from mainspring.errors import JobCancelledError, JobFailedError
-from mainspring.verbs.documents import EndDocument
+from mainspring.verbs.documents import EndDocument, JobDocument
 from mainspring.verbs.faces import Jobs
 
 
@@ -24,7 +25,17 @@ async def await_end(jobs: Jobs, job: str, within_s: float | None) -> EndDocument
 
 def end_line(ended: EndDocument) -> str:
     """For people: the result, or nothing where the error line follows."""
-    return pretty_json(bytes(ended.result)) if ended.state == State.COMPLETED else ended.state
+    if ended.state != State.COMPLETED:
+        return ended.state
+    return shown_elsewhere(ended) or pretty_json(bytes(ended.result))
+
+
+def shown_elsewhere(job: EndDocument | JobDocument) -> str | None:
+    """What to say instead of a result that is not with its job; None where it is."""
+    if job.expired:
+        return "the result was kept for a time that is over"
+    large = next((each for each in job.outputs if each.name == RESULT), None)
+    return None if large is None else f"{size(large.size)}: mainspring jobs download {job.id} {RESULT}"
 
 
 def raise_unless_completed(ended: EndDocument) -> None:

@@ -96,6 +96,6 @@ def application(
         raise AppError("say which application to run, such as tasks:app, or which job types, such as --types script")
     app = App() if target is None else load_app(target)
     use(app, store, server)
-    if not len(app.registry) and not types:
+    if not (len(app.registry) or any(app.declared) or types):
         raise AppError(f"{target} has no jobs: is the module with the @app.job functions imported there?")
     return app

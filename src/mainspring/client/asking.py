@@ -6,7 +6,7 @@ repeated only where the verb says that this is harmless.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from datetime import datetime
 from functools import cache
 from typing import Any, TypeVar
@@ -24,6 +24,8 @@ Query = str | int | float | datetime | None
 OWN = ""  # no tenant's name
 
 _TIMEOUT_S = 30.0
+_SILENCE_S = 60.0  # in which something of a large answer must come
+_PIECE = 1_048_576
 
 _encode = json.Encoder().encode
 
@@ -92,6 +94,13 @@ class Asker:
 
     def headers(self) -> dict[str, str]:
         return tenant_header(self.tenant)
+
+
+async def download(asker: Asker, path: str) -> AsyncGenerator[bytes, None]:
+    """A large answer as it comes. Not asked for again where it breaks off, which is a `ServerError`."""
+    async with asker.transport.stream(path, headers=asker.headers(), silence_s=_SILENCE_S) as content:
+        async for piece in content.iter_chunked(_PIECE):
+            yield piece
 
 
 def tenant_header(tenant: str | None) -> dict[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from msgspec.structs import asdict
 
 from mainspring.client import submitting
-from mainspring.client.asking import Asker, path
+from mainspring.client.asking import Asker, download, path
 from mainspring.client.events import listen_to_job, listen_to_pieces
 from mainspring.client.waiting import RemoteWaiter, ask_for_ends
 from mainspring.core.draft import Draft
@@ -62,6 +62,15 @@ class RemoteJobs:
 
     async def wait_any(self, request: d.WaitRequest) -> d.WaitAnswer:
         return await ask_for_ends(self._asker, request)
+
+    def result(self, job: str) -> AsyncGenerator[bytes, None]:
+        return download(self._asker, path("jobs", _id(job), "result"))
+
+    async def outputs(self, job: str) -> Sequence[d.OutputDocument]:
+        return await self._asker.get(path("jobs", _id(job), "outputs"), list[d.OutputDocument])
+
+    def output(self, job: str, name: str) -> AsyncGenerator[bytes, None]:
+        return download(self._asker, path("jobs", _id(job), "outputs", name))
 
     async def explain(self, job: str) -> d.Explanation:
         return await self._asker.get(path("jobs", _id(job), "explain"), d.Explanation)

@@ -9,13 +9,13 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from msgspec import UNSET, MsgspecError, Struct, json
+from msgspec import MsgspecError, Struct, json
 
 from mainspring.client.asking import tenant_header
 from mainspring.client.refusals import problem_error
 from mainspring.client.transport import Transport
 from mainspring.core.draft import Draft
-from mainspring.core.options import JobOptions
+from mainspring.core.options import JobOptions, claims
 from mainspring.core.options_json import options_document
 from mainspring.errors import ConflictError, LimitedError, MainspringError, ServerError, StoreUnavailableError
 from mainspring.store.contract import Inserted
@@ -92,12 +92,9 @@ def batches(drafts: Sequence[Draft], tenant: str | None) -> Iterator[Batch]:
 
 def _frame(kind: str, options: JobOptions, tenant: str | None) -> Frame:
     given = options_document(for_tenant(options, tenant or None))
-    if "key" in given:
-        given.pop("unique", None)  # a kind's default, which a key overrides
     meant = given.pop("tenant", tenant)
     tail = b',"options":' + json.encode(given) + b"}\n" if given else b"}\n"
-    claims = options.key is not UNSET or options.unique_s is not UNSET
-    return Frame(meant, b'{"kind":' + json.encode(kind) + b',"arguments":', tail, claims)
+    return Frame(meant, b'{"kind":' + json.encode(kind) + b',"arguments":', tail, claims(options))
 
 
 async def _send(transport: Transport, batch: Batch) -> list[SubmittedItem]:

@@ -68,6 +68,9 @@ def claim_of(draft: Draft, now: Micros) -> Claim | None:
     if options.unique_s is not UNSET:
         digest = _digest(draft)
         return Claim(f"unique:{digest.hex()}", digest, now + seconds(options.unique_s))
+    if options.cache_s is not UNSET:
+        digest = _digest(draft)
+        return Claim(f"cache:{digest.hex()}", digest, now + seconds(options.cache_s), reuse=True)
     return None
 
 
@@ -92,6 +95,7 @@ def _options(options: JobOptions, now: Micros, schedule: str | None, occurrence_
         tags=_said(options.tags, ()),
         key=_said(options.key, None),
         limit_key=_said(options.limit_key, None),
+        result_ttl_s=_said(options.result_ttl_s, None),
         secrets=_said(options.secrets, {}),
         schedule=schedule,
         occurrence_at=occurrence_at,

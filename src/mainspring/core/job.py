@@ -51,6 +51,7 @@ class Options(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tags: tuple[str, ...] = ()
     key: str | None = None
     limit_key: str | None = None
+    result_ttl_s: float | None = None
     secrets: dict[str, str] = {}  # names of the job's own -> names of its tenant's secrets
     schedule: str | None = None
     occurrence_at: Micros | None = None
@@ -71,11 +72,13 @@ class Template(Struct, frozen=True):
 
 class Claim(Struct, frozen=True):
     """A name that one job may have. `digest` tells whether two submits with this key mean the same job; `expires_at` ends
-    the claim early (unique within a period); without it the claim lives as long as the job's row."""
+    the claim early (unique within a period); without it the claim lives as long as the job's row. `reuse`: only a job that is
+    under way or has completed, and whose result is still there, holds it against this one (see `reusable`)."""
 
     key: str
     digest: bytes
     expires_at: Micros | None = None
+    reuse: bool = False
 
 
 class NewJobs(Struct, frozen=True):

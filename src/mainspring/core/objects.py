@@ -34,6 +34,8 @@ _PART = r"[A-Za-z0-9_~%-]{1,240}"
 _PLACE = re.compile(
     rf"(?:logs|partial)/\d{{6,10}}/\d{{10,12}}|(?:outputs|steps)/\d{{6,10}}/{_PART}|checkpoints/\d{{6,10}}"
 )
+_CHECKSUM = re.compile(r"[0-9a-f]{64}")
+_MEDIA = re.compile(r"[\w.+-]{1,60}/[\w.+-]{1,60}(; ?[\w-]{1,20}=[\w.+-]{1,60})?", re.ASCII)
 _PREFIX = re.compile(r"(?:logs|partial|checkpoints|outputs|steps)/[A-Za-z0-9_~%/-]{0,260}")
 
 
@@ -99,6 +101,19 @@ def check_prefix(prefix: str) -> str:
     if _PREFIX.fullmatch(prefix) is None:
         raise InvalidError("prefix", f"{prefix!a} is no beginning of a name of a job's objects, such as outputs/")
     return prefix
+
+
+def check_media(media: object) -> str:
+    """A media type that can stand in a header."""
+    if not isinstance(media, str) or _MEDIA.fullmatch(media) is None:
+        raise InvalidError("media", f"{media!r} is no media type such as text/csv")
+    return media
+
+
+def check_checksum(text: str) -> str:
+    if _CHECKSUM.fullmatch(text) is None:
+        raise InvalidError("sha256", f"{text[:80]!a} is not 64 hexadecimal digits")
+    return text
 
 
 def _numbered(room: str, attempt: int, number: int | None) -> str:

@@ -51,6 +51,8 @@ class JobOptions(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_u
     start_by: Moment | UnsetType = UNSET
     key: str | UnsetType = UNSET
     unique_s: float | UnsetType = UNSET
+    cache_s: float | UnsetType = UNSET
+    result_ttl_s: float | UnsetType = UNSET
     limit_key: str | UnsetType = UNSET
     secrets: dict[str, str] | UnsetType = UNSET
     tags: tuple[str, ...] | UnsetType = UNSET
@@ -68,7 +70,8 @@ class GivenOptions(TypedDict, total=False):
     retries: further tries after a failure. backoff: the first wait; it doubles. timeout: of one attempt, from its start.
     delay, at: when it may start, from now on or as a time. start_by: if it has not started by then, it is cancelled.
     deadline: when it should have ended: raises its urgency, and a miss is recorded.
-    key: one job per tenant and key. unique: one job with the same arguments within this period.
+    key: one job per tenant and key. unique: one job with the same arguments within this period. cache: the same, unless that job
+    failed, was cancelled, or its result is gone. result_ttl: how long its result and files are kept, from its end on.
     limit_key: counts against the kind's limits apart from jobs with another key.
     secrets: names of the job's own, and the secrets of its tenant that they stand for: {"TOKEN": "api-token"}.
     tags: for people. labels: a worker must have all of them. cpu, memory_mb, gpu: what it needs of a worker.
@@ -88,6 +91,8 @@ class GivenOptions(TypedDict, total=False):
     start_by: Duration | datetime | None
     key: str | None
     unique: Duration | None
+    cache: Duration | None
+    result_ttl: Duration | None
     limit_key: str | None
     secrets: Mapping[str, str] | None
     tags: Iterable[str] | None
@@ -103,7 +108,7 @@ def parse_options(**given: Unpack[GivenOptions]) -> JobOptions:
     for name in said:
         if name not in GivenOptions.__annotations__:
             raise InvalidError(name, f"is no option; there are {', '.join(GivenOptions.__annotations__)}")
-    for one, other in (("delay", "at"), ("unique", "key")):
+    for one, other in (("delay", "at"), ("unique", "key"), ("cache", "key"), ("cache", "unique")):
         if one in said and other in said:
             raise InvalidError(one, f"cannot be used together with {other}; use one of them")
     checked: dict[str, Any] = {}
@@ -117,15 +122,22 @@ def parse_options(**given: Unpack[GivenOptions]) -> JobOptions:
 
 
 def merged(base: JobOptions, over: JobOptions) -> JobOptions:
-    """`over` where it says something, else `base`."""
+    """`over` where it says something, else `base`. Of key, unique and cache only one counts."""
     said = {name: value for name, value in structs.asdict(over).items() if value is not UNSET}
+    if claims(over):
+        said = dict.fromkeys(_CLAIMS, UNSET) | said
     return structs.replace(base, **said) if said else base
 
 
+def claims(options: JobOptions) -> bool:
+    """May a job that is there already be the answer to a submit?"""
+    return not (options.key is UNSET and options.unique_s is UNSET and options.cache_s is UNSET)
+
+
 def refuse_once(options: JobOptions, why: str, *, unique: bool = False) -> None:
-    """Refuse what can be said of a single job only; `unique` lets a period of uniqueness pass."""
-    for field, name in (("key", "key"), ("due", "delay/at"), ("unique_s", "unique")):
-        if getattr(options, field) is not UNSET and not (unique and field == "unique_s"):
+    """Refuse what can be said of a single job only; `unique` lets a period of uniqueness, or of caching, pass."""
+    for field, name in (("key", "key"), ("due", "delay/at"), ("unique_s", "unique"), ("cache_s", "cache")):
+        if getattr(options, field) is not UNSET and not (unique and name in ("unique", "cache")):
             raise InvalidError(name, why)
 
 
@@ -236,6 +248,7 @@ def _cores(field: str, value: object) -> float:
     return float(value)
 
 
+_CLAIMS = ("key", "unique_s", "cache_s")
 _RESOURCES = {"cpu", "memory_mb", "gpu"}
 _CHECKS: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
     "queue": ("queue", check_name),
@@ -252,6 +265,8 @@ _CHECKS: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
     "start_by": ("start_by", _moment),
     "key": ("key", check_name),
     "unique": ("unique_s", _positive_duration),
+    "cache": ("cache_s", _positive_duration),
+    "result_ttl": ("result_ttl_s", _positive_duration),
     "limit_key": ("limit_key", check_name),
     "secrets": ("secrets", _secrets),
     "tags": ("tags", _tags),

@@ -51,7 +51,8 @@ def options_document(options: JobOptions) -> dict[str, Any]:
     said = {name: value for name in _SAME if (value := getattr(options, name)) is not UNSET}
     if options.backoff is not UNSET:
         said["backoff"] = {"base_s": options.backoff.base_s, "cap_s": options.backoff.cap_s}
-    lengths = {"timeout": options.timeout_s, "unique": options.unique_s}
+    lengths = {"timeout": options.timeout_s, "unique": options.unique_s, "cache": options.cache_s}
+    lengths["result_ttl"] = options.result_ttl_s
     said |= {name: length for name, length in lengths.items() if length is not UNSET}
     if options.due is not UNSET:
         said["delay" if options.due.at is None else "at"] = _moment(options.due)

@@ -9,19 +9,17 @@ import asyncio
 import hashlib
 import mimetypes
 import os
-import re
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from mainspring.core.lifecycle import Reason
-from mainspring.core.objects import INLINE_RESULT_BYTES, MAX_OUTPUTS, RESULT, output
+from mainspring.core.objects import INLINE_RESULT_BYTES, MAX_OUTPUTS, RESULT, check_media, output
 from mainspring.errors import InvalidError, SessionEndedError
 from mainspring.execute.services import Services
 from mainspring.wire import Failure, Outcome, OutcomeType, Stored
 
 _ANY = "application/octet-stream"
-_MEDIA = re.compile(r"[\w.+-]{1,60}/[\w.+-]{1,60}(; ?[\w-]{1,20}=[\w.+-]{1,60})?", re.ASCII)
 
 
 def is_large(outcome: Outcome | None) -> bool:
@@ -106,8 +104,4 @@ def _name(source: bytes | Path, name: str | None) -> str:
 
 
 def _media(name: str, media: str | None) -> str:
-    if media is None:
-        return mimetypes.guess_type(name, strict=False)[0] or _ANY
-    if not isinstance(media, str) or _MEDIA.fullmatch(media) is None:
-        raise InvalidError("media", f"{media!r} is no media type such as text/csv")
-    return media
+    return check_media(media) if media is not None else mimetypes.guess_type(name, strict=False)[0] or _ANY

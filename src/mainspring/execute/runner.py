@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from mainspring.core.lifecycle import Reason
 from mainspring.errors import InvalidError, NotFoundError
+from mainspring.execute import records
 from mainspring.execute.attempt import Attempt, Stop, stopped
 from mainspring.execute.checkpoints import load
 from mainspring.execute.context import Context
@@ -27,7 +28,6 @@ from mainspring.execute.outputs import is_large, keep_result
 from mainspring.execute.pools.processes import Processes
 from mainspring.execute.pools.threads import Threads
 from mainspring.execute.reach import AttemptReach, Reach
-from mainspring.execute.records import current
 from mainspring.execute.registry import Kind, Pool, Registry
 from mainspring.execute.scratch import Scratch
 from mainspring.execute.services import Services
@@ -137,7 +137,8 @@ class Runner:
 
     async def _run_in_loop(self, attempt: Attempt, kind: Kind) -> None:
         assignment = attempt.assignment
-        current.set(partial(self._log, attempt))
+        if records.wanted:
+            records.current.set(partial(self._log, attempt))
         try:
             args, kwargs, attempt.context = prepare(assignment, kind, partial(self._make_context, attempt))
         except InvalidError as error:
@@ -191,7 +192,8 @@ class Runner:
                 await self._load(attempt)
             hear = partial(self._hear, attempt)
             return await self._processes.perform(attempt, kind, partial(self._arm, attempt), hear)
-        current.set(partial(self._log, attempt))
+        if records.wanted:
+            records.current.set(partial(self._log, attempt))
         args, kwargs, attempt.context = prepare(attempt.assignment, kind, partial(self._make_context, attempt))
         if attempt.context is not None:
             await self._load(attempt)
@@ -229,6 +231,7 @@ class Runner:
 
     async def _end(self, attempt: Attempt, outcome: Outcome | None) -> None:
         """The function has ended, or never began (None)."""
+        result = None if outcome is None else outcome.result  # which may be stored elsewhere in a moment
         try:
             if attempt.services is not None or is_large(outcome):
                 outcome = await self._put_away(attempt, self._services(attempt), outcome)
@@ -236,13 +239,15 @@ class Runner:
                 final = outcome if attempt.stop is None and outcome is not None else stopped(attempt, outcome)
                 self._settle(attempt, final)
             if attempt.outcome is not None and self._follow:
-                await self._hooks.ended(attempt.assignment, attempt.kind, attempt.outcome)
+                await self._hooks.ended(attempt.assignment, attempt.kind, attempt.outcome, result)
         finally:
             self._release(attempt)
 
     async def _put_away(self, attempt: Attempt, services: Services, outcome: Outcome | None) -> Outcome | None:
         """Whoever wants it to stop now is too late, unless the worker cannot wait: then its outcome goes without the rest."""
         attempt.begun, attempt.halt = False, None
+        if attempt.stop is None and attempt.timer is not None:
+            attempt.timer.cancel()  # its function has ended in time, however long this takes
         if outcome is not None:
             outcome = services.conclude(await keep_result(services, outcome))
         if attempt.stop is None:
@@ -275,6 +280,7 @@ class Runner:
     def _release(self, attempt: Attempt) -> None:
         if attempt.timer is not None:
             attempt.timer.cancel()
+        attempt.task = None  # which may know the attempt: nothing that ended waits for the collector
         self.busy -= 1
         self.freed.set()
 

@@ -15,3 +15,4 @@ class Gauges(Struct):
     fired: int = 0
     rescued: int = 0
     pruned: int = 0
+    removed: int = 0  # objects that nobody needs any more

@@ -52,7 +52,10 @@ def verdict(outcome: Outcome, record: JobRecord | None, now: Micros, random01: f
     match outcome.type:
         case OutcomeType.COMPLETED:
             outputs = _encode(outcome.outputs) if outcome.outputs else None
-            return Settlement(job, attempt, State.COMPLETED, outcome.result, usage=usage, outputs=outputs)
+            ended = Settlement(job, attempt, State.COMPLETED, outcome.result, usage=usage, outputs=outputs)
+            if outcome.result_ttl_s is None:
+                return ended
+            return structs.replace(ended, expires_at=now + seconds(outcome.result_ttl_s))
         case OutcomeType.CANCELLED:
             reason = outcome.reason or Reason.REQUESTED
             return Settlement(job, attempt, State.CANCELLED, failure=outcome.failure, reason=reason, usage=usage)

@@ -189,8 +189,12 @@ class AttemptFailure(Struct, frozen=True):
     usage: bytes | None = None
 
 
+EXPIRED = b""  # instead of a result whose time was over
+
+
 class Ended(Struct, frozen=True):
-    """How a job ended, for those who wait for it. `result` is b"null" where there are only `outputs`."""
+    """How a job ended, for those who wait for it. `result` is b"null" where there are only `outputs`, `EXPIRED` where it has
+    been removed before its job."""
 
     state: str
     reason: str | None
@@ -234,7 +238,9 @@ class Jobs(Protocol):
         """Insert all jobs of all batches, pending, into `timer` or `ready` by due time; one answer per job.
 
         A claim that another job holds is answered with that job (`existed`), or with `conflict` where the digest differs; other
-        batches are not affected. Inserting an id that is there already changes nothing and is answered as inserted.
+        batches are not affected. One that would reuse a job gets the claim itself where that job failed, was cancelled, is gone, or
+        has kept its result for as long as it should. Inserting an id that is there already changes nothing and is answered as
+        inserted.
         """
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
@@ -311,6 +317,12 @@ class Timers(Protocol):
     async def ripen_timers(self, partitions: Sequence[int], limit: int) -> tuple[int, Micros | None]:
         """Move up to `limit` due timers of these partitions to `ready`, the earliest of each first; cancel jobs whose `start_by`
         has passed. Answers how many moved and when the next is due."""
+
+    async def list_expired(self, limit: int) -> list[tuple[bytes, bool]]:
+        """Up to `limit` jobs whose result has `expires_at` behind it and is still there, the earliest first; has it `outputs`?"""
+
+    async def expire_results(self, jobs: Sequence[bytes]) -> int:
+        """Remove the results of those among them that `list_expired` would list; how many. They are `EXPIRED` then."""
 
     async def prune_jobs(self, ended_before: dict[str, Micros], limit: int) -> int:
         """Delete up to `limit` jobs that ended in a state before its time, with all that belongs to them. A job with a

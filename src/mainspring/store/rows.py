@@ -111,6 +111,15 @@ def wait_from(row: Row, due_at: Micros) -> None:
     row.rank = rank_for(due_at, row.priority, row.options)
 
 
+def reusable(state: str, finished_at: Micros | None, options: bytes, now: Micros) -> bool:
+    """May this job be the answer to a submit that would reuse it? Not one that failed or was cancelled, nor one whose result is
+    gone."""
+    if state in REPLAYABLE:
+        return False
+    ttl_s = decode_options(options).result_ttl_s
+    return ttl_s is None or finished_at is None or finished_at + seconds(ttl_s) > now
+
+
 def refused_change(row: Row, change: Change) -> str | None:
     """The answer where the change is not made; None where it is."""
     able = row.state in REPLAYABLE if change.replay else row.state == State.PENDING

@@ -87,6 +87,7 @@ def options_like(record: JobRecord) -> JobOptions:
         timeout_s=UNSET if options.timeout_s is None else options.timeout_s,
         deadline=_later(record, options.deadline_at),
         start_by=_later(record, options.start_by),
+        result_ttl_s=UNSET if options.result_ttl_s is None else options.result_ttl_s,
         limit_key=UNSET if options.limit_key is None else options.limit_key,
         secrets=options.secrets or UNSET,
         tags=options.tags,

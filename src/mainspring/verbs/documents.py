@@ -122,6 +122,15 @@ class AttemptError(Answer, frozen=True, kw_only=True):
     usage: Usage | None = None
 
 
+class OutputDocument(Answer, frozen=True, kw_only=True):
+    """A file of a job. The one named `result` is what it returned, as JSON, where that is too large to be with the job."""
+
+    name: str
+    size: int
+    sha256: str
+    media: str
+
+
 class JobDocument(JobSummary, frozen=True, kw_only=True):
     """Everything that is known of a job. `usage`: of the attempt that ended last."""
 
@@ -146,6 +155,8 @@ class JobDocument(JobSummary, frozen=True, kw_only=True):
     result: Raw
     errors: list[AttemptError]
     usage: Usage | None = None
+    outputs: list[OutputDocument] = []
+    expired: bool = False
 
 
 class JobsPage(Answer, frozen=True, kw_only=True):
@@ -163,7 +174,8 @@ class ErrorDocument(Answer, frozen=True, kw_only=True):
 
 
 class EndDocument(Answer, frozen=True, kw_only=True):
-    """How a job ended, for those who waited."""
+    """How a job ended, for those who waited. `result` is null where it is among the `outputs`, and where its time is over
+    (`expired`)."""
 
     id: str
     kind: str
@@ -171,6 +183,8 @@ class EndDocument(Answer, frozen=True, kw_only=True):
     reason: str | None
     result: Raw
     error: ErrorDocument | None
+    outputs: list[OutputDocument] = []
+    expired: bool = False
 
 
 class WaitRequest(Request, frozen=True, kw_only=True):

@@ -35,6 +35,16 @@ class Jobs(Protocol):
     async def wait_any(self, request: d.WaitRequest) -> d.WaitAnswer:
         """When at least one of many has ended, or after a time: those that have, and the ids of no job."""
 
+    def result(self, job: str) -> AsyncGenerator[bytes, None]:
+        """What a completed job returned, as JSON, a piece at a time; `ConflictError` where it has not completed, `NotFoundError`
+        where its result's time is over."""
+
+    async def outputs(self, job: str) -> Sequence[d.OutputDocument]:
+        """Its files; none before it has completed."""
+
+    def output(self, job: str, name: str) -> AsyncGenerator[bytes, None]:
+        """One of them, a piece at a time."""
+
     async def explain(self, job: str) -> d.Explanation: ...
 
     async def update(self, job: str, change: d.JobChange) -> d.JobDocument:

@@ -30,6 +30,7 @@ from mainspring.verbs.explaining import causes
 from mainspring.verbs.facts import gather
 from mainspring.verbs.logs import check_after, read_logs, read_partial
 from mainspring.verbs.queries import filter_of, parse_ids
+from mainspring.verbs.results import find_output, outputs_of, read_output, read_result
 from mainspring.verbs.shown import document_of, end_of, summary_of
 
 MAX_PAGE = 1000
@@ -84,11 +85,12 @@ class LocalJobs:
         (ended,) = await self._store.read_ended([record.id])
         failures = await self._store.read_failures(record.id)
         (progress,) = await self._store.read_progress([record.id]) if record.state in LIVE else [None]
-        return document_of(record, ended and self._opened_end(record.id, ended), failures, progress)
+        opened = ended and self._opened_end(record.id, ended)
+        return document_of(record, opened, failures, progress, self._store.clock.now())
 
     async def wait(self, job: str) -> d.EndDocument:
         key = parse_id(job)
-        return end_of(key, self._opened_end(key, await self._engine.waiter.wait(key, self._tenant)))
+        return self._end(key, await self._engine.waiter.wait(key, self._tenant))
 
     async def wait_any(self, request: d.WaitRequest) -> d.WaitAnswer:
         if not 1 <= len(request.ids) <= MAX_WAITED:
@@ -102,9 +104,32 @@ class LocalJobs:
         except TimeoutError:
             return d.WaitAnswer(ended=[])
         return d.WaitAnswer(
-            ended=[end_of(key, self._opened_end(key, end)) for key, end in ended.items()],
+            ended=[self._end(key, end) for key, end in ended.items()],
             unknown=[format_id(key) for key in unknown],
         )
+
+    async def result(self, job: str) -> AsyncGenerator[bytes, None]:
+        record, ended = await self._record_and_end(job)
+        async with aclosing(read_result(self._engine.objects, record, ended, self._store.clock.now())) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def outputs(self, job: str) -> Sequence[d.OutputDocument]:
+        _, ended = await self._record_and_end(job)
+        return [] if ended is None else outputs_of(ended, self._store.clock.now())
+
+    async def output(self, job: str, name: str) -> AsyncGenerator[bytes, None]:
+        record, ended = await self._record_and_end(job)
+        outputs = [] if ended is None else outputs_of(ended, self._store.clock.now())
+        find_output(outputs, job, name)
+        async with aclosing(read_output(self._engine.objects, record, name)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def _record_and_end(self, job: str) -> tuple[JobRecord, Ended | None]:
+        record = await self._record(parse_id(job))
+        (ended,) = await self._store.read_ended([record.id])
+        return record, ended and self._opened_end(record.id, ended)
 
     async def explain(self, job: str) -> d.Explanation:
         facts = await gather(self._store, parse_id(job), self._tenant)
@@ -206,6 +231,9 @@ class LocalJobs:
             return record
         arguments = self._engine.sealing.open(record.tenant, record.id, "arguments", record.arguments)
         return structs.replace(record, arguments=arguments)
+
+    def _end(self, job: bytes, ended: Ended) -> d.EndDocument:
+        return end_of(job, self._opened_end(job, ended), self._store.clock.now())
 
     def _opened_end(self, job: bytes, ended: Ended) -> Ended:
         """With its result as it was returned."""

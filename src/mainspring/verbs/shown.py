@@ -11,6 +11,7 @@ from mainspring.core.rank import Band
 from mainspring.core.timer import Micros, from_micros
 from mainspring.store.contract import AttemptFailure, Ended
 from mainspring.verbs import documents as d
+from mainspring.verbs.results import is_expired, outputs_of
 from mainspring.wire import Progress
 
 _read_usage = json.Decoder(d.Usage).decode
@@ -38,7 +39,7 @@ def summary_of(record: JobRecord) -> d.JobSummary:
 
 
 def document_of(
-    record: JobRecord, ended: Ended | None, failures: Sequence[AttemptFailure], progress: Progress | None
+    record: JobRecord, ended: Ended | None, failures: Sequence[AttemptFailure], progress: Progress | None, now: Micros
 ) -> d.JobDocument:
     options = record.options
     summary = summary_of(record)
@@ -62,9 +63,11 @@ def document_of(
         occurrence_at=_time(options.occurrence_at),
         progress=None if progress is None else progress_of(progress),
         arguments=Raw(record.arguments),
-        result=_raw(ended.result) if ended else d.NULL,
+        result=_result(ended, now) if ended else d.NULL,
         errors=[_error(failure) for failure in failures],
         usage=_usage(record.usage),
+        outputs=outputs_of(ended, now) if ended else [],
+        expired=is_expired(ended, now) if ended else False,
     )
 
 
@@ -72,19 +75,21 @@ def progress_of(progress: Progress) -> d.Progress:
     return d.Progress(percent=progress.percent, message=progress.message, at=from_micros(progress.at))
 
 
-def end_of(job: bytes, ended: Ended) -> d.EndDocument:
+def end_of(job: bytes, ended: Ended, now: Micros) -> d.EndDocument:
     failure = ended.failure
     return d.EndDocument(
         id=format_id(job),
         kind=ended.kind,
         state=ended.state,
         reason=ended.reason,
-        result=_raw(ended.result),
+        result=_result(ended, now),
         error=None
         if failure is None
         else d.ErrorDocument(
             reason=failure.reason, type=failure.type, message=failure.message, traceback=failure.traceback
         ),
+        outputs=outputs_of(ended, now),
+        expired=is_expired(ended, now),
     )
 
 
@@ -109,5 +114,5 @@ def _time(at: Micros | None) -> datetime | None:
     return None if at is None else from_micros(at)
 
 
-def _raw(data: bytes | None) -> Raw:
-    return d.NULL if data is None else Raw(data)
+def _result(ended: Ended, now: Micros) -> Raw:
+    return d.NULL if ended.result is None or is_expired(ended, now) else Raw(ended.result)

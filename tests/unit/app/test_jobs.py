@@ -7,6 +7,8 @@ from itertools import pairwise
 import pytest
 
 from mainspring import App, Backoff, Cancel, Context, Retry, Snooze
+from mainspring.core.partition import parse_id
+from mainspring.core.timer import SECOND
 from mainspring.errors import (
     ConflictError,
     InvalidError,
@@ -173,6 +175,51 @@ async def test_i2_a_key_makes_one_job_and_other_content_is_refused() -> None:
         assert len({job.id for job in many}) == 1
         await node.tick()
         assert sorted(ran) == [1, 9]
+
+
+async def test_a_cached_result_is_given_again_until_it_is_too_old() -> None:
+    app = App()
+    ran: list[int] = []
+
+    @app.job(cache="1h", result_ttl="10m", retries=0)
+    async def price(of: int) -> int:
+        ran.append(of)
+        if of < 0:
+            raise ValueError("no price")
+        return 10 * of
+
+    async with ManualNode(app) as node:
+        first = await price.submit(4)
+        assert (await price.submit(4)).id == first.id  # it waits
+        await node.tick()
+        again = await price.submit(4)
+        assert (again.existed, await again.result()) == (True, 40)
+        await node.advance("10m")
+        assert not (await price.submit(4)).existed
+        await price.submit(-1)
+        await node.tick()
+        assert not (await price.submit(-1)).existed
+        assert not (await price.options(key="k").submit(4)).existed
+        await node.tick()
+    assert sorted(ran) == [-1, -1, 4, 4, 4]
+
+
+async def test_a_result_says_when_it_goes() -> None:
+    app = App()
+
+    @app.job(result_ttl="10m")
+    async def work() -> int:
+        return 1
+
+    async with ManualNode(app) as node:
+        job = await work.submit()
+        await node.tick()
+        (ended,) = await app.store.read_ended([parse_id(job.id)])
+        (record,) = await app.store.read_jobs([parse_id(job.id)])
+        assert ended is not None
+        assert record is not None
+        assert record.finished_at is not None
+        assert ended.expires_at == record.finished_at + 600 * SECOND
 
 
 async def test_i12_cancel_and_replay() -> None:

@@ -96,6 +96,14 @@ def test_i2_unique_is_a_claim_on_the_arguments_for_a_while() -> None:
     assert first.key != claim("k", b"2", unique=60).key
 
 
+def test_cache_is_such_a_claim_too_and_says_that_it_reuses() -> None:
+    first = claim("k", b"1", cache=60)
+    assert (first.expires_at, first.reuse) == (NOW + 60 * SECOND, True)
+    assert not claim("k", b"1", unique=60).reuse
+    assert first.key == claim("k", b"1", cache=5).key
+    assert first.key not in (claim("k", b"2", cache=60).key, claim("k", b"1", unique=60).key)
+
+
 @given(st.text(min_size=1), st.binary(), st.text(min_size=1), st.binary())
 def test_i2_different_jobs_have_different_digests(kind: str, arguments: bytes, other: str, others: bytes) -> None:
     try:

@@ -16,7 +16,7 @@ from mainspring.errors import InvalidError
 
 NAMES = ["queue", "tenant", "client", "key", "limit_key"]
 SCALES = ["priority", "complexity"]
-DURATIONS = ["timeout", "delay", "unique", "backoff", "deadline", "start_by"]
+DURATIONS = ["timeout", "delay", "unique", "cache", "result_ttl", "backoff", "deadline", "start_by"]
 
 BAD_NAMES: list[object] = [
     "",
@@ -70,7 +70,7 @@ CASES = [
     *((field, value) for field in SCALES for value in BAD_NUMBERS),
     *(("retries", value) for value in [-1, MAX_RETRIES + 1, 2**63, True, 1.0, "1", float("nan")]),
     *((field, value) for field in DURATIONS for value in BAD_DURATIONS),
-    *((field, 0) for field in ("timeout", "unique")),
+    *((field, 0) for field in ("timeout", "unique", "cache", "result_ttl")),
     ("delay", datetime(2030, 1, 1, tzinfo=UTC)),
     *(("at", value) for value in BAD_TIMES),
     *((field, value) for field in ("tags", "labels") for value in BAD_LISTS),
@@ -96,6 +96,8 @@ def test_a_bad_option_is_refused_and_named(field: str, value: object) -> None:
     [
         {"delay": 1, "at": datetime(2030, 1, 1, tzinfo=UTC)},
         {"key": "k", "unique": 5},
+        {"key": "k", "cache": 5},
+        {"unique": 5, "cache": 5},
         {"nonsense": 1},
     ],
 )
@@ -120,6 +122,8 @@ def test_what_cannot_be_said_together_or_at_all_is_refused(options: dict[str, An
         ({"at": datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)}, "due", Moment(at=1_000_000)),
         ({"deadline": "1h"}, "deadline", Moment(after_s=3600.0)),
         ({"start_by": datetime(1970, 1, 1, tzinfo=UTC)}, "start_by", Moment(at=0)),
+        ({"cache": "1h"}, "cache_s", 3600.0),
+        ({"result_ttl": "2d"}, "result_ttl_s", 172_800.0),
         ({"tags": ["x"] * MAX_TAGS}, "tags", ("x",) * MAX_TAGS),
         ({"labels": {"a", "b"}}, "labels", frozenset({"a", "b"})),
         ({"cpu": 4096}, "resources", Resources(cpu=4096.0)),
@@ -139,6 +143,14 @@ def test_who_comes_later_overrides_field_by_field() -> None:
     both = merged(base, over)
     assert (both.queue, both.priority, both.tags) == ("a", 9, ("x",))
     assert merged(base, JobOptions()) is base
+
+
+def test_of_key_unique_and_cache_the_last_one_said_counts() -> None:
+    unique, cache, key = parse_options(unique=5), parse_options(cache=5), parse_options(key="k")
+    assert merged(unique, cache) == cache
+    assert merged(cache, unique) == unique
+    assert merged(cache, key) == key
+    assert merged(cache, parse_options(priority=9)) == parse_options(cache=5, priority=9)
 
 
 @given(st.text())

@@ -17,6 +17,7 @@ SAID: list[dict[str, Any]] = [
     {},
     {"queue": "q", "tenant": "t", "client": "c", "priority": 9, "complexity": 1, "retries": 0, "key": "k"},
     {"backoff": Backoff(1.5, 60.0), "timeout": "10m", "limit_key": "l", "unique": 30},
+    {"cache": "1h", "result_ttl": 90},
     {"delay": "1h30m", "deadline": 60, "start_by": AT},
     {"at": AT, "deadline": AT, "start_by": "2d"},
     {"tags": ["a", "b"], "labels": ["x"], "cpu": 0.5, "memory_mb": 100, "gpu": 2},

@@ -176,7 +176,7 @@ async def test_a_file_that_grows_meanwhile_is_refused(tmp_path: Path) -> None:
     async def put(name: str, data: bytes | Path) -> None:
         file.write_text("12")
 
-    context._services.put = put  # type: ignore[method-assign]
+    context._services.put = put
     with pytest.raises(InvalidError, match="was changed while it was stored"):
         await context.output(file)
 

@@ -14,7 +14,7 @@ from mainspring.runtime.clock import ManualClock
 from mainspring.runtime.gauges import Gauges
 from mainspring.settle.settler import Settler, verdict
 from mainspring.store.contract import Settlement
-from mainspring.wire import Failure, Outcome, OutcomeType
+from mainspring.wire import Failure, Outcome, OutcomeType, Stored, Usage
 
 NOW = 1_000 * SECOND
 JOB = b"j" * 16
@@ -55,6 +55,21 @@ def outcome(type_: OutcomeType, **fields: Any) -> Outcome:
     [
         (outcome(OutcomeType.COMPLETED, result=b"1"), Settlement(JOB, 1, "completed", result=b"1")),
         (outcome(OutcomeType.COMPLETED), Settlement(JOB, 1, "completed")),
+        (
+            outcome(OutcomeType.COMPLETED, usage=Usage(cpu_s=1.5), outputs=(Stored("a", 1, "00"),), result_ttl_s=60.0),
+            Settlement(
+                JOB,
+                1,
+                "completed",
+                usage=b'{"cpu_s":1.5}',
+                outputs=b'[{"name":"a","size":1,"sha256":"00","media":"application/octet-stream"}]',
+                expires_at=NOW + 60 * SECOND,
+            ),
+        ),
+        (
+            outcome(OutcomeType.RETURNED, usage=Usage(peak_mb=2)),
+            Settlement(JOB, 1, "pending", usage=b'{"peak_mb":2}'),
+        ),
         (outcome(OutcomeType.CANCELLED), Settlement(JOB, 1, "cancelled", reason="requested")),
         (outcome(OutcomeType.CANCELLED, reason="raised"), Settlement(JOB, 1, "cancelled", reason="raised")),
         (outcome(OutcomeType.SNOOZED, until=NOW + 5), Settlement(JOB, 1, "pending", due_at=NOW + 5)),

@@ -1,7 +1,8 @@
 """The lowest runtimes, crun and runc: the description of a container that they read (the OCI's `config.json`), and their commands.
 
-They run root folders only. Where the worker is not root they get a namespace of users, in which the one user stands for the
-worker's; limits of memory and processes need a writable cgroup, which such a worker seldom has.
+They run root folders only. Where the worker is not root they get a namespace of users with one user in it: it is called root, and
+outside it is the worker's own, without any rights of root. Limits of memory and processes need a writable cgroup, which such a
+worker seldom has: then each process is limited, and the whole is watched.
 """
 
 import errno
@@ -56,15 +57,15 @@ def description(plan: Plan, folder: Folder, *, owner: int) -> dict[str, Any]:
         "ociVersion": "1.0.2",
         "hostname": "job",
         "root": {"path": str(plan.root), "readonly": True},
-        "process": _process(plan),
+        "process": _process(plan, plan.uid if owner == 0 else 0),
         "mounts": list(_mounts(plan, folder)),
         "linux": _linux(plan, owner),
     }
 
 
-def _process(plan: Plan) -> dict[str, Any]:
+def _process(plan: Plan, uid: int) -> dict[str, Any]:
     return {
-        "user": {"uid": plan.uid, "gid": plan.uid},
+        "user": {"uid": uid, "gid": uid},
         "args": plan.command,
         "env": [f"{name}={value}" for name, value in plan.env.items()],
         "cwd": WORK,
@@ -107,8 +108,8 @@ def _linux(plan: Plan, owner: int) -> dict[str, Any]:
         "seccomp": _seccomp(),
     }
     if owner != 0:
-        alone = [{"containerID": plan.uid, "hostID": owner, "size": 1}]
-        return said | {"uidMappings": alone, "gidMappings": [{**alone[0], "hostID": os.getegid()}]}
+        own, group = ({"containerID": 0, "hostID": number, "size": 1} for number in (owner, os.getegid()))
+        return said | {"uidMappings": [own], "gidMappings": [group]}
     return said | {"cgroupsPath": f"mainspring/{plan.name}", "resources": _resources(plan)}
 
 

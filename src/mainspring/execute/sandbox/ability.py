@@ -10,6 +10,7 @@ Without a sandbox a program is bare: a clean environment, a folder of its own, i
 user sees, and the network.
 """
 
+import atexit
 import os
 import sys
 import tempfile
@@ -48,6 +49,8 @@ def ability() -> Ability:
     """Takes a moment, the first time: a sandbox is made and left again."""
     sweep_folders()
     tree = find_tree()
+    if tree is not None:
+        atexit.register(tree.close)
     users = Users()
     binary = find_binary()
     if binary is None:

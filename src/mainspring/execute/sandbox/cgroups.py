@@ -2,7 +2,8 @@
 
 `find_tree` looks once where this worker may make groups, below its own, so whatever limits the worker limits its jobs too. Version
 2 has one tree, version 1 one for each controller; a machine may have a mix. What cannot be written is left out, and `tree.has`
-says what there is: without `memory` and `pids` others must watch over the program.
+says what there is: without `memory` and `pids` others must watch over the program. All programs of a worker are in one group, in
+which each has its own: so they share the CPU evenly, and all together do not get more of it than the worker if both want it.
 
 Guarantees: a group is gone when `close` returns, unless a process in it cannot be ended; groups that a killed worker has left
 are removed by the next one on the machine.
@@ -10,6 +11,7 @@ are removed by the next one on the machine.
 
 import contextlib
 import errno
+import itertools
 import os
 import signal
 import time
@@ -17,10 +19,9 @@ from pathlib import Path
 
 from mainspring.execute.sandbox.limits import OF_THE_REAPER, Limits
 
-_CONTROLLERS = ("memory", "pids", "cpu", "cpuacct")  # the last is part of cpu in version 2
+_CONTROLLERS = ("memory", "pids", "cpu")
 _PREFIX = "mainspring-"
 _LEAF = "mainspring-worker"
-_WEIGHT = 20  # of a job's group, where 100 is usual: the worker itself goes first
 _MB = 1024 * 1024
 _GONE_S = 2.0
 
@@ -31,14 +32,13 @@ class Tree:
     def __init__(self, folders: dict[str, Path], unified: bool) -> None:
         self.folders = folders
         self.unified = unified
-        self._count = 0
+        self._numbers = itertools.count(1)
 
     def has(self, controller: str) -> bool:
         return controller in self.folders
 
     def make(self, limits: Limits) -> "Group":
-        self._count += 1
-        name = f"{_PREFIX}{os.getpid()}-{self._count}"
+        name = str(next(self._numbers))
         group = Group({each: folder / name for each, folder in self.folders.items()}, self.unified)
         try:
             group.open(limits)
@@ -47,13 +47,10 @@ class Tree:
             raise
         return group
 
-    def sweep(self) -> None:
-        """Remove what workers that are gone have left."""
+    def close(self) -> None:
+        """When all groups are closed."""
         for folder in set(self.folders.values()):
-            for left in folder.glob(f"{_PREFIX}*-*"):
-                owner = left.name.split("-")[1]
-                if owner.isdigit() and not Path("/proc", owner).exists():
-                    _remove(left)
+            _remove(folder)
 
 
 class Group:
@@ -70,25 +67,22 @@ class Group:
 
     def limit(self, limits: Limits) -> None:
         """Also later: the limits of a program that waits for its work."""
-        memory, processes = str(limits.memory_mb * _MB), str(limits.processes + OF_THE_REAPER)
+        memory = str(limits.memory_mb * _MB)
         if self._unified:
             self._write("memory", "memory.max", memory)
             self._write("memory", "memory.swap.max", "0", optional=True)
             self._write("memory", "memory.oom.group", "1", optional=True)
-            self._write("cpu", "cpu.weight", str(_WEIGHT))
         else:
             # With swap is never less than without: this one goes first when the limit rises, and last when it falls.
             self._write("memory", "memory.memsw.limit_in_bytes", memory, optional=True)
             self._write("memory", "memory.limit_in_bytes", memory)
             self._write("memory", "memory.memsw.limit_in_bytes", memory, optional=True)
-            self._write("cpu", "cpu.shares", str(_WEIGHT * 1024 // 100))
-        self._write("pids", "pids.max", processes)
+        self._write("pids", "pids.max", str(limits.processes + OF_THE_REAPER))
 
-    def add(self, *pids: int) -> None:
-        """And with them everything that they will start."""
+    def add(self, pid: int) -> None:
+        """And with it everything that it will start. May take some milliseconds: for the kernel it is a rare event."""
         for folder in self._each():
-            for pid in pids:
-                folder.joinpath("cgroup.procs").write_text(str(pid))
+            folder.joinpath("cgroup.procs").write_text(str(pid))
 
     def out_of_memory(self) -> bool:
         """Has the kernel killed a process of it for its memory?"""
@@ -98,15 +92,6 @@ class Group:
     def peak_mb(self) -> float | None:
         text = self._read("memory", "memory.peak" if self._unified else "memory.max_usage_in_bytes")
         return int(text) / _MB if text.strip().isdigit() else None
-
-    def cpu_s(self) -> float | None:
-        if not self._unified:
-            text = self._read("cpuacct", "cpuacct.usage")
-            return int(text) / 1e9 if text.strip().isdigit() else None
-        for line in self._read("cpu", "cpu.stat").splitlines():
-            if line.startswith("usage_usec "):
-                return int(line.split()[1]) / 1e6
-        return None
 
     def close(self) -> None:
         """End what is left in it, and remove it."""
@@ -136,34 +121,27 @@ class Group:
 def find_tree(own: str | None = None, mounts: str | None = None) -> Tree | None:
     """None where no group can be made. `own`, `mounts`: the kernel's words in /proc/self/cgroup and /proc/self/mounts."""
     try:
-        tree = _tree(
-            Path("/proc/self/cgroup").read_text() if own is None else own,
-            Path("/proc/self/mounts").read_text() if mounts is None else mounts,
-        )
+        paths = _paths(Path("/proc/self/cgroup").read_text() if own is None else own)
+        places = _places(Path("/proc/self/mounts").read_text() if mounts is None else mounts)
     except OSError:
         return None
-    if tree is not None:
-        tree.sweep()
-    return tree
-
-
-def _tree(own: str, mounts: str) -> Tree | None:
-    paths = {controller: path for _, names, path in _lines(own) for controller in names.split(",")}
-    places = _places(mounts)
-    if (root := places.get("")) is not None and "" in paths:
-        folders = _of_version_2(root / paths[""].lstrip("/"))
-        if folders:
-            return Tree(folders, unified=True)
-    folders = {
-        each: places[each] / paths[each].lstrip("/") for each in _CONTROLLERS if each in paths and each in places
+    if "" in paths and "" in places:
+        folder = places[""] / paths[""].lstrip("/")
+        if wanted := _prepared(folder):
+            above = folder.parent if folder.name == _LEAF else folder
+            if (room := _room(above)) and _allow(room, wanted):
+                return Tree(dict.fromkeys(wanted, room), unified=True)
+    found = {
+        each: _room(places[each] / paths[each].lstrip("/")) for each in _CONTROLLERS if each in {*paths} & {*places}
     }
-    writable = {each: folder for each, folder in folders.items() if _can_make(folder)}
-    return Tree(writable, unified=False) if writable else None
+    rooms = {each: room for each, room in found.items() if room is not None}
+    return Tree(rooms, unified=False) if rooms else None
 
 
-def _lines(own: str) -> list[tuple[str, str, str]]:
+def _paths(own: str) -> dict[str, str]:
+    """In which group this process is, by controller; "" stands for version 2."""
     parts = [line.split(":", 2) for line in own.splitlines()]
-    return [(number, names, path) for number, names, path in parts]
+    return {controller: path for _, names, path in parts for controller in names.split(",")}
 
 
 def _places(mounts: str) -> dict[str, Path]:
@@ -178,22 +156,26 @@ def _places(mounts: str) -> dict[str, Path]:
     return places
 
 
-def _of_version_2(own: Path) -> dict[str, Path]:
-    """Version 2 lets a group have processes or limited groups below it, not both: so the worker moves down into a leaf. Only
-    where it is alone in its group, as a service with `Delegate=yes` or in a container is; others' processes are not ours to move.
+def _prepared(own: Path) -> list[str]:
+    """The controllers of version 2 that groups below this one can have.
+
+    Version 2 lets a group have processes or limited groups below it, not both: so the worker moves down into a leaf. Only where it
+    is alone in its group, as a service with `Delegate=yes` is; others' processes are not ours to move.
     """
-    wanted = {"memory", "pids", "cpu"} & set(_words(own / "cgroup.controllers"))
-    if not wanted or not os.access(own / "cgroup.procs", os.W_OK) or not os.access(own, os.W_OK):
-        return {}
-    if own.name == _LEAF:  # a worker before this one, in the same process
-        own = own.parent
-    elif not _move_down(own):
-        return {}
+    wanted = sorted(set(_CONTROLLERS) & set(_words(own / "cgroup.controllers")))
+    if not wanted or not os.access(own, os.W_OK) or not os.access(own / "cgroup.procs", os.W_OK):
+        return []
+    if own.name == _LEAF:  # it is down there already
+        return wanted
+    return wanted if _move_down(own) and _allow(own, wanted) else []
+
+
+def _allow(folder: Path, controllers: list[str]) -> bool:
     try:
-        own.joinpath("cgroup.subtree_control").write_text(" ".join(f"+{each}" for each in sorted(wanted)))
+        folder.joinpath("cgroup.subtree_control").write_text(" ".join(f"+{each}" for each in controllers))
     except OSError:
-        return {}
-    return dict.fromkeys(wanted, own)
+        return False
+    return True
 
 
 def _move_down(own: Path) -> bool:
@@ -220,13 +202,19 @@ def _words(file: Path) -> list[str]:
         return []
 
 
-def _can_make(folder: Path) -> bool:
-    trial = folder / f"{_PREFIX}{os.getpid()}-trial"
+def _room(above: Path) -> Path | None:
+    """The group of all programs of this worker; None where none can be made. Those of workers that are gone go."""
+    for left in above.glob(f"{_PREFIX}*"):
+        owner = left.name.removeprefix(_PREFIX)
+        if owner.isdigit() and not Path("/proc", owner).exists():
+            for group in (*left.glob("*/"), left):
+                _remove(group)
+    room = above / f"{_PREFIX}{os.getpid()}"
     try:
-        trial.mkdir()
+        room.mkdir(exist_ok=True)
     except OSError:
-        return False
-    return _remove(trial)
+        return None
+    return room
 
 
 def _remove(folder: Path) -> bool:

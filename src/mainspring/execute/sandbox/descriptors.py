@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import socket
 
 _SEALED = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
@@ -21,6 +22,12 @@ class Descriptors:
         ends = os.pipe()
         self._open.update(ends)
         return ends
+
+    def connection(self) -> tuple[int, int]:
+        """Two ends that both read and write."""
+        ends = [each.detach() for each in socket.socketpair()]
+        self._open.update(ends)
+        return ends[0], ends[1]
 
     def memory(self, data: bytes) -> int:
         """A file with this in it, that needs nobody at its other end and that nobody can change."""

@@ -84,19 +84,19 @@ class Folder:
             return None
         return fd
 
-    def exceeds(self, megabytes: int) -> bool:
-        """Do the folders hold more than this? Looked at no further than needed to know."""
+    def excess(self, megabytes: int) -> str | None:
+        """In words, if the folders hold more than this; looked at no further than needed to know."""
         left = megabytes * _MB
         try:
             for entry in _walk(self.work, self.tmp):
                 left -= max(_SMALLEST, entry.stat(follow_symlinks=False).st_blocks * 512)
                 if left < 0:
-                    return True
+                    return f"disk limit of {megabytes} MB"
         except FileNotFoundError:  # gone while we looked: next time
-            return False
+            return None
         except OSError:
-            return True
-        return False
+            return "a folder that is too deep, or closed, to be measured"
+        return None
 
     def clear(self) -> None:
         """Remove everything below `root`, whatever was done to it; the program has ended."""

@@ -1,10 +1,10 @@
 """The parent of a bare program: sees to its limits, and that nothing it started stays behind.
 
 A program of its own, run by a fresh interpreter that imports nothing of Mainspring, with two descriptors as arguments: its order as
-JSON, and what will be the program's standard input. Its own standard input is a pipe from the worker: a byte says to begin, and
-its end (also by the worker's death) says to end everything. Orphans of the program become its children, so it finds
-them, whatever group or session they went to. It exits as the program did: with its code, or with 128 plus the number of its
-signal.
+JSON, and what will be the program's standard input. Its own standard input is a connection to the worker: it says when it is ready,
+a byte says to begin, and the connection's end (also by the worker's death) says to end everything. Orphans of the program
+become its children, so it finds them, whatever group or session they went to. It exits as the program did: with its code, or with
+128 plus the number of its signal.
 """
 
 import contextlib
@@ -24,9 +24,10 @@ def main() -> None:
     given, stdin = map(int, sys.argv[1:])
     with open(given, "rb") as file:
         order = json.loads(file.read())
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    os.write(0, b"r")
     if not os.read(0, 1):
         os._exit(137)  # the worker is gone already
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
     prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda *_: None)

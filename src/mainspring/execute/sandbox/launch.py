@@ -9,8 +9,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 
 from msgspec import Struct
@@ -51,7 +52,7 @@ class Order(Struct, frozen=True, kw_only=True):
 
     def full_env(self, folder: Folder) -> dict[str, str]:
         work, tmp = (WORK, "/tmp") if self.binary is not None else (str(folder.work), str(folder.tmp))
-        base = {"PATH": PATH, "HOME": work, "TMPDIR": tmp, "LANG": "C.UTF-8", "TERM": "dumb"}
+        base = {"PATH": PATH, "HOME": work, "PWD": work, "TMPDIR": tmp, "LANG": "C.UTF-8", "TERM": "dumb"}
         return {**base, **self.env, **{name: f"{work}/{file}" for name, file in self.places.items()}}
 
     def own_limits(self) -> dict[str, int]:
@@ -118,20 +119,18 @@ def start_bubblewrap(
         command += ["--info-fd", str(info_end), "--block-fd", str(block_end), "--", *program]
         first = _spawn(command, stdio, (info_end, block_end, given, rules, *extra), order.uid)
         fds.close(info_end, block_end)
-        inner = _inner(info)
-        if inner is None:
-            first.wait()
-            raise LaunchError("bubblewrap could not start")
-        if group is not None:
-            group.add(first.pid, inner)
-        os.write(block, b"\n")
+        with _no_half_start(first):
+            inner = _inner(info)
+            if group is not None:
+                group.add(inner)
+            os.write(block, b"\n")
         return first, inner
 
 
 def _start_bare(
     order: Order, folder: Folder, stdio: Stdio, group: Group | None
 ) -> tuple["subprocess.Popen[bytes]", int]:
-    """The keeper, and our end of its pipe."""
+    """The keeper, and our end of its connection."""
     told = {
         "command": list(order.command),
         "env": order.full_env(folder),
@@ -142,15 +141,29 @@ def _start_bare(
     }
     stdin, out, err = stdio
     with Descriptors() as fds:
-        ours, control = fds.pipe()
+        control, theirs = fds.connection()
         given = fds.memory(json.dumps(told).encode())
         command = [sys.executable, "-I", "-S", keeper.__file__, str(given), str(stdin)]
-        first = _spawn(command, (ours, out, err), (given, stdin), None)
-        if group is not None:
-            group.add(first.pid)
-        os.write(control, b"\n")
+        first = _spawn(command, (theirs, out, err), (given, stdin), None)
+        fds.close(theirs)
+        with _no_half_start(first):
+            os.read(control, 1)  # it is ready; what it took to get there is not the program's
+            if group is not None:
+                group.add(first.pid)
+            os.write(control, b"\n")
         fds.keep(control)
         return first, control
+
+
+@contextmanager
+def _no_half_start(first: "subprocess.Popen[bytes]") -> Iterator[None]:
+    """What does not come under its limits must not begin."""
+    try:
+        yield
+    except BaseException:
+        first.kill()
+        first.wait()
+        raise
 
 
 def _spawn(command: Sequence[str], stdio: Stdio, fds: Sequence[int], uid: int | None) -> "subprocess.Popen[bytes]":
@@ -163,11 +176,13 @@ def _spawn(command: Sequence[str], stdio: Stdio, fds: Sequence[int], uid: int | 
     )  # fmt: skip
 
 
-def _inner(info: int) -> int | None:
-    """What bubblewrap tells when it has made the namespaces; None: it has not."""
+def _inner(info: int) -> int:
+    """What bubblewrap tells when it has made the namespaces."""
     with open(info, "rb", closefd=False) as file:
         text = file.read()
-    return int(json.loads(text)["child-pid"]) if text else None
+    if not text:
+        raise LaunchError("bubblewrap could not start")
+    return int(json.loads(text)["child-pid"])
 
 
 def _said(stderr: int) -> str:

@@ -85,8 +85,8 @@ class Running:
         limits, group = self._order.limits, self.process.group
         if group is not None and group.out_of_memory():
             return f"memory limit of {limits.memory_mb} MB"
-        if self._killed is None and await in_thread(self.folder.exceeds, limits.disk_mb):
-            return f"disk limit of {limits.disk_mb} MB"
+        if self._killed is None and (excess := await in_thread(self.folder.excess, limits.disk_mb)) is not None:
+            return excess
         name = signal_of(code)
         if name == "SIGXCPU" and limits.cpu_s is not None:
             return f"CPU limit of {limits.cpu_s:g} s"

@@ -1,7 +1,8 @@
 """What a warm interpreter runs until it gets its work: text for `python3 -c`, in the sandbox, by the machine's own Python.
 
-It is given a socket; over it come the program's three streams as descriptors, then its length and JSON: command, environment,
-limits. From there on it is as if Python had been started with that command: same arguments, path, `__main__` and tracebacks.
+It is given a socket, and says `r` when it is ready. Then come the program's three streams as descriptors, a length, and JSON of
+that length: command, environment, limits. It answers `t` for taken. From there on it is as if Python had been started with that
+command: same arguments, path, `__main__` and tracebacks.
 Nothing here imports Mainspring, which is not in the sandbox.
 """
 
@@ -24,6 +25,7 @@ def wait(fd: int) -> None:
     data = b""
     while len(data) < int(head):
         data += connection.recv(65536)
+    connection.sendall(b"t")
     connection.close()
     order = json.loads(data)
     for number, stream in enumerate(streams):
@@ -59,7 +61,9 @@ def source(file: str) -> bytes:
         with open(file, "rb") as opened:
             return opened.read()
     except OSError as error:
-        sys.stderr.write(f"{sys.executable}: can't open file '{os.path.abspath(file)}': {error}\n")
+        sys.stderr.write(
+            f"{sys.executable}: can't open file '{os.path.abspath(file)}': [Errno {error.errno}] {error.strerror}\n"
+        )
         sys.exit(2)
 
 

@@ -68,6 +68,8 @@ class Warm(Struct, eq=False):
             self.connection.setblocking(True)
             socket.send_fds(self.connection, [b"%8d" % len(data)], [fds.input(order.stdin), out, err])
             self.connection.sendall(data)
+            if self.connection.recv(2, socket.MSG_WAITALL) != b"rt":
+                raise ConnectionResetError("it is gone")
             fds.keep(stdout, stderr)
             return self._process((stdout, stderr))
 

@@ -22,15 +22,11 @@ _MB = 1024 * 1024
 
 def exceeded(order: Order, process: Process, folder: Folder) -> str | None:
     """The limit that it has passed, in words."""
-    limits = order.limits
-    if folder.exceeds(limits.disk_mb):
-        return f"disk limit of {limits.disk_mb} MB"
-    group = process.group
-    cpu_s = group.cpu_s() if group is not None else None
-    counted = order.tree is not None and order.tree.has("pids")
-    if counted and order.tree is not None and order.tree.has("memory") and (limits.cpu_s is None or cpu_s is not None):
-        return f"CPU limit of {limits.cpu_s:g} s" if limits.cpu_s is not None and (cpu_s or 0) > limits.cpu_s else None
-    return _exceeded_by_tree(order, process)
+    if (excess := folder.excess(order.limits.disk_mb)) is not None:
+        return excess
+    tree = order.tree
+    counted = tree is not None and tree.has("memory") and tree.has("pids")
+    return None if counted and order.limits.cpu_s is None else _exceeded_by_tree(order, process)
 
 
 def _exceeded_by_tree(order: Order, process: Process) -> str | None:

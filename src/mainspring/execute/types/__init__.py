@@ -19,7 +19,7 @@ class JobType(Struct, frozen=True):
 
     `missing`: why it cannot run on this machine, and what to do about it; None where it can. `check`: what the annotations of the
     function cannot say about its arguments, which it gets by name; it raises `InvalidError("arguments.…", …)`. `give_up_on`: the
-    errors after which trying again is of no use.
+    errors after which trying again is of no use. `about`: how it runs on this machine, in words.
     """
 
     name: str
@@ -27,6 +27,7 @@ class JobType(Struct, frozen=True):
     missing: Callable[[], str | None]
     check: Callable[..., None] | None = None
     give_up_on: tuple[type[BaseException], ...] = ()
+    about: Callable[[], str] | None = None
 
 
 class ProgramError(MainspringError):

@@ -136,6 +136,16 @@ def _missing() -> str | None:
     return None
 
 
+def _about() -> str:
+    found = ability()
+    kept = [
+        f"{what} by {runtime.name}"
+        for what, runtime in (("images", found.image), ("root folders", found.root))
+        if runtime
+    ]
+    return f"{', '.join(kept)}{_why(found.problems)}"
+
+
 def _check(
     image: str | None = None,
     root: str | None = None,
@@ -160,4 +170,4 @@ def _is_image(image: str) -> bool:
     return len(image) <= _LONGEST and bool(_IMAGE.fullmatch(image)) and image.partition(":")[0] not in _TRANSPORTS
 
 
-TYPE = JobType("container", container, _missing, check=_check, give_up_on=(InvalidError,))
+TYPE = JobType("container", container, _missing, check=_check, give_up_on=(InvalidError,), about=_about)

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from mainspring.errors import InvalidError
 from mainspring.execute.context import Context
-from mainspring.execute.sandbox.ability import Isolation, ability, choose, missing, policy
+from mainspring.execute.sandbox.ability import Isolation, ability, choose, describe, missing, policy
 from mainspring.execute.sandbox.launch import LaunchError, Order
 from mainspring.execute.sandbox.limits import Limits
 from mainspring.execute.sandbox.run import Running, started
@@ -108,4 +108,4 @@ def _check(
     check_program(command, env, files, outputs)
 
 
-TYPE = JobType("script", script, missing, check=_check, give_up_on=(InvalidError,))
+TYPE = JobType("script", script, missing, check=_check, give_up_on=(InvalidError,), about=describe)

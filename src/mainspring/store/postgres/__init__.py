@@ -265,6 +265,12 @@ class PostgresStore:
     async def ripen_timers(self, partitions: Sequence[int], limit: int) -> tuple[int, Micros | None]:
         return await self._write(timers.ripen_timers, partitions, limit)
 
+    async def list_expired(self, limit: int) -> list[tuple[bytes, bool]]:
+        return await self._read(timers.list_expired, limit)
+
+    async def expire_results(self, jobs: Sequence[bytes]) -> int:
+        return await self._write(timers.expire_results, jobs)
+
     async def prune_jobs(self, ended_before: dict[str, Micros], limit: int) -> int:
         return await self._write(timers.prune_jobs, ended_before, limit)
 

@@ -13,10 +13,12 @@ from mainspring.core.timer import Micros
 from mainspring.store.contract import Inserted
 from mainspring.store.postgres.database import Tx
 from mainspring.store.postgres.errors import LostRaceError
-from mainspring.store.rows import rank_for
+from mainspring.store.rows import rank_for, reusable
 
 COPY_FROM = 100  # jobs: below that, the three round trips of COPY cost more than they save
 _HINT_EACH = 64  # a larger batch hints at every partition instead of finding out which
+
+Name = tuple[str, str]  # of a claim: tenant, key
 
 _JOB = ("id", "tenant", "queue", "kind", "state", "priority", "band", "lane", "rank", "due_at", "created_at")
 _READY = ("partition", "band", "lane", "rank", "job", "attempt")
@@ -80,33 +82,26 @@ async def insert_fresh(tx: Tx, fresh: Sequence[NewJobs]) -> None:
 
 async def _take_claims(tx: Tx, batches: Sequence[NewJobs]) -> dict[int, Inserted]:
     """The answers to batches whose name another job has, by their place."""
-    first: dict[tuple[str, str], NewJobs] = {}
+    first: dict[Name, NewJobs] = {}
     for batch in batches:
         if batch.claim is not None:
             first.setdefault((batch.template.tenant, batch.claim.key), batch)
     if not first:
         return {}
-    names = sorted(first)
-    claims = [(first[name].ids[0], first[name].claim) for name in names]
-    won = await tx.fetch(
-        "take_claims",
-        [tenant for tenant, _ in names],
-        [key for _, key in names],
-        [id_ for id_, _ in claims],
-        [claim.digest for _, claim in claims if claim],
-        [claim.expires_at for _, claim in claims if claim],
-        tx.now,
-    )
+    won = await tx.fetch("take_claims", *_columns(first), tx.now)
     ours = {(row[0], row[1]) for row in won}
-    others = [name for name in names if name not in ours]
-    holders = {
-        name: (first[name].ids[0], claim.digest) for name, (_, claim) in zip(names, claims, strict=True) if claim
-    }
+    others = [name for name in sorted(first) if name not in ours]
+    holders = {name: (batch.ids[0], batch.claim.digest) for name, batch in first.items() if batch.claim}
     if others:
         rows = await tx.fetch("read_claims", [tenant for tenant, _ in others], [key for _, key in others])
         if len(rows) != len(others):
             raise LostRaceError
-        holders.update(((tenant, key), (job, digest)) for tenant, key, job, digest in rows)
+        held = {(tenant, key): (job, digest) for tenant, key, job, digest in rows}
+        passed = await _pass_claims(
+            tx, {name: first[name] for name in others}, {n: job for n, (job, _) in held.items()}
+        )
+        ours |= passed
+        holders.update((name, holder) for name, holder in held.items() if name not in passed)
     answers: dict[int, Inserted] = {}
     for place, batch in enumerate(batches):
         if batch.claim is None:
@@ -118,6 +113,29 @@ async def _take_claims(tx: Tx, batches: Sequence[NewJobs]) -> dict[int, Inserted
         elif name not in ours or first[name] is not batch:
             answers[place] = Inserted(job)  # this very insert came before
     return answers
+
+
+async def _pass_claims(tx: Tx, wanted: dict[Name, NewJobs], held: dict[Name, bytes]) -> set[Name]:
+    """Names whose job cannot be reused become those of the batches that would have."""
+    reusing = {n: b for n, b in wanted.items() if b.claim is not None and b.claim.reuse and held[n] != b.ids[0]}
+    if not reusing:
+        return set()
+    rows = await tx.fetch("read_holders", [held[name] for name in reusing])
+    fine = {job for job, state, finished_at, options in rows if reusable(state, finished_at, options, tx.now)}
+    passed = {name: batch for name, batch in reusing.items() if held[name] not in fine}
+    if passed:
+        await tx.fetch("pass_claims", *_columns(passed))
+    return set(passed)
+
+
+def _columns(claims: dict[Name, NewJobs]) -> tuple[list[object], ...]:
+    """Claims as arrays, in the order of their names: the one order in which they are locked."""
+    rows = [
+        (*name, batch.ids[0], batch.claim.digest, batch.claim.expires_at)
+        for name, batch in sorted(claims.items(), key=lambda item: item[0])
+        if batch.claim
+    ]
+    return tuple(map(list, zip(*rows, strict=True)))
 
 
 async def _waiting_parents(tx: Tx, batches: Iterable[NewJobs]) -> set[bytes]:

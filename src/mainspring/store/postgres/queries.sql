@@ -51,6 +51,17 @@ returning tenant, key
 select c.tenant, c.key, uuid_send(c.job), c.digest from unnest($1::text[], $2::text[]) u (tenant, key)
 cross join lateral (select * from mainspring.claim c where c.tenant = u.tenant and c.key = u.key offset 0) c
 
+-- name: read_holders
+select j.id, j.state, j.finished_at, s.options from unnest($1::uuid[]) u (id)
+cross join lateral (select * from mainspring.job j where j.id = u.id offset 0) j
+cross join lateral (select * from mainspring.spec s where s.job = u.id offset 0) s
+
+-- name: pass_claims
+-- To jobs that could not reuse those who had them. Locked since `take_claims`.
+update mainspring.claim c set job = encode(u.job, 'hex')::uuid, digest = u.digest, expires_at = u.expires_at
+from unnest($1::text[], $2::text[], $3::bytea[], $4::bytea[], $5::int8[]) u (tenant, key, job, digest, expires_at)
+where c.tenant = u.tenant and c.key = u.key
+
 -- name: put_lanes
 insert into mainspring.lane (number, definition) select * from unnest($1::int8[], $2::bytea[]) on conflict do nothing
 
@@ -778,6 +789,14 @@ order by tenant collate "C", name collate "C" limit $2
 select job, case when substring(arguments from 1 for length($4::bytea)) = $4 and substring(arguments from 1 for length($3::bytea)) <> $3
   then arguments end
 from mainspring.spec where job > $1 order by job limit $2
+
+-- name: list_expired
+select job, outputs is not null from mainspring.result where expires_at <= $1 order by expires_at, job limit $2
+
+-- name: expire_results
+with due as (
+  select job from mainspring.result where job = any($1::uuid[]) and expires_at <= $2 order by job for update)
+update mainspring.result r set data = ''::bytea, outputs = null, expires_at = null from due where r.job = due.job returning r.job
 
 -- name: sealed_result
 select job, case when substring(data from 1 for length($4::bytea)) = $4 and substring(data from 1 for length($3::bytea)) <> $3

@@ -34,6 +34,14 @@ async def _expire(tx: Tx, partitions: Sequence[int], limit: int) -> int:
     return len(due)
 
 
+async def list_expired(tx: Tx, limit: int) -> list[tuple[bytes, bool]]:
+    return [(job, outputs) for job, outputs in await tx.fetch("list_expired", tx.now, limit)]
+
+
+async def expire_results(tx: Tx, jobs: Sequence[bytes]) -> int:
+    return len(await tx.fetch("expire_results", jobs, tx.now))
+
+
 async def prune_jobs(tx: Tx, ended_before: dict[str, Micros], limit: int) -> int:
     pruned = 0
     for (tenant,) in await tx.fetch("ended_tenants"):

@@ -12,7 +12,7 @@ from mainspring.core.lifecycle import ENDED, LIVE, WAITING, Reason, State
 from mainspring.core.partition import partition_of
 from mainspring.core.timer import Micros
 from mainspring.store.contract import AttemptFailure, Ended, Inserted, JobFilter
-from mainspring.store.rows import Row, rank_for, record_of, row_of, wait_from
+from mainspring.store.rows import Row, rank_for, record_of, reusable, row_of, wait_from
 from mainspring.store.sqlite.database import Q, Reader
 from mainspring.store.sqlite.writer import Tx
 from mainspring.wire import Failure
@@ -73,9 +73,18 @@ def holder_of(tx: Tx, batch: NewJobs, claim: Claim) -> Inserted | None:
     row = tx.execute(Q["read_claim"], (batch.template.tenant, claim.key)).fetchone()
     if row is not None and row[0] == batch.ids[0]:
         return Inserted(row[0])  # this very insert came before
-    if row is not None and (row[2] is None or row[2] > tx.now):
+    if row is not None and (row[2] is None or row[2] > tx.now) and not (claim.reuse and _is_spent(tx, row[0])):
         return Inserted(row[0], existed=True, conflict=row[1] != claim.digest)
     return None
+
+
+def _is_spent(tx: Tx, job: bytes) -> bool:
+    """Can nobody reuse it?"""
+    row = tx.execute(Q["read_holder"], (job,)).fetchone()
+    if row is None:
+        return True
+    state, finished_at, options = row
+    return not reusable(state, finished_at, options, tx.now)
 
 
 def _insert_rows(tx: Tx, batch: NewJobs, values: list[bytes]) -> None:

@@ -51,6 +51,9 @@ select id from job where id in (select value from carray(?1))
 -- name: read_claim
 select job, digest, expires_at from claim where tenant = ? and key = ?
 
+-- name: read_holder
+select j.state, j.finished_at, s.options from job j join spec s on s.job = j.id where j.id = ?
+
 -- name: put_claim
 insert or replace into claim (tenant, key, job, digest, expires_at) values (?, ?, ?, ?, ?)
 
@@ -517,6 +520,13 @@ delete from job where id in (select value from carray(?1))
 
 -- name: prune_spec
 delete from spec where job in (select value from carray(?1))
+
+-- name: list_expired
+select job, outputs is not null from result where expires_at <= ?1 order by expires_at, job limit ?2
+
+-- name: expire_results
+update result set data = x'', outputs = null, expires_at = null
+where job in (select value from carray(?1)) and expires_at <= ?2
 
 -- name: prune_result
 delete from result where job in (select value from carray(?1))

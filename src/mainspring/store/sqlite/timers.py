@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from mainspring.core.lifecycle import WAITING, Reason
 from mainspring.core.timer import HOUR, Micros
 from mainspring.store.rows import CLAIM_LIFE
-from mainspring.store.sqlite.database import Q
+from mainspring.store.sqlite.database import Q, Reader
 from mainspring.store.sqlite.jobs import EVERY_BYTE, array, end_waiting, read_row
 from mainspring.store.sqlite.writer import Tx
 
@@ -47,6 +47,15 @@ def _expire(tx: Tx, partition: int, limit: int) -> int:
 def _next_due(tx: Tx, partitions: Sequence[int]) -> Micros | None:
     times = [tx.execute(Q[name], (partition,)).get for partition in partitions for name in ("next_due", "next_expiry")]
     return min((at for at in times if at is not None), default=None)
+
+
+def list_expired(connection: Reader, now: Micros, limit: int) -> list[tuple[bytes, bool]]:
+    return [(job, bool(outputs)) for job, outputs in connection.execute(Q["list_expired"], (now, limit))]
+
+
+def expire_results(tx: Tx, jobs: Sequence[bytes]) -> int:
+    tx.execute(Q["expire_results"], (array(sorted(jobs)), tx.now))
+    return tx.connection.changes()
 
 
 def prune_jobs(tx: Tx, ended_before: dict[str, Micros], limit: int) -> int:
