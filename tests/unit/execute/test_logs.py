@@ -219,6 +219,23 @@ async def test_closing_waits_for_the_objects_and_not_for_ever(kept: Kept) -> Non
     assert await kept.pieces() == []
 
 
+async def test_closing_waits_as_long_as_pieces_are_stored(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them late, and together far later than one may be."""
+    monkeypatch.setattr(module, "MAX_PIECE", 40)
+    writer = kept.writer(patience_s=0.5)
+    store = writer._put
+
+    async def slowly(name: str, data: bytes) -> None:
+        await asyncio.sleep(0.1)
+        await store(name, data)
+
+    writer._put = slowly
+    for number in range(10):
+        writer.log(OUT, f"line {number:02}\n".encode())
+    await writer.close()
+    assert (await kept.text()).count(b"\n") == 10
+
+
 @pytest.mark.parametrize("refusal", [SessionEndedError("over"), InvalidError("name", "is none")])
 async def test_what_nobody_takes_any_more_is_let_go(kept: Kept, refusal: Exception) -> None:
     kept.refusal = refusal

@@ -130,8 +130,6 @@ def _try_out(binary: str, users: Users) -> str | None:
 
 def _run(order: Order, folder: Folder) -> int:
     process = launch(order, folder)
-    for fd in process.streams:
-        os.close(fd)
     try:
         return process.wait_here()
     finally:
