@@ -191,6 +191,23 @@ async def test_who_has_no_keys_can_neither_submit_nor_read_but_cancel(
         assert_sealed(vaulted, 1)
 
 
+async def test_a_result_that_cannot_be_sealed_fails_its_job_alone(
+    vaulted: Vaulted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with vaulted.app:
+        await vaulted.app.verbs().tenants.create(d.NewTenant(name="acme"))
+        sealed = await vaulted.echo.options(tenant="acme").submit("before its tenant was sealed")
+        other = await vaulted.echo.submit("other")
+        await vaulted.app.verbs().tenants.seal("acme", True)
+    monkeypatch.delenv(VARIABLE)
+    async with vaulted.node() as node:
+        await node.tick()
+        assert await other.result() == {"echo": "other"}
+        with pytest.raises(JobFailedError, match="the result cannot be sealed: there are no keys"):
+            await sealed.result()
+        assert (await sealed.status()).reason == "secrets"
+
+
 def test_a_submit_without_an_event_loop_is_sealed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, OLD)
     app = App(f"sqlite:///{folder}/jobs.db")
