@@ -173,6 +173,12 @@ async def test_swapped_results_are_noticed(vaulted: Vaulted) -> None:
         for job in jobs:
             with pytest.raises(SecretsError, match="moved from another place"):
                 await job.result()
+        other = await vaulted.echo.submit("three")
+        await node.tick()
+        ids = [*(job.id for job in jobs), other.id]
+        answer = await vaulted.app.verbs("default").jobs.wait_any(d.WaitRequest(ids=ids))
+        assert [end.id for end in answer.ended] == [other.id]  # whoever waits for others is not held up
+        assert sorted(answer.unreadable) == sorted(ids[:2])
 
 
 async def test_who_has_no_keys_can_neither_submit_nor_read_but_cancel(
