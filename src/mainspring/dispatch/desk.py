@@ -19,8 +19,9 @@ from mainspring.core.lifecycle import Reason
 from mainspring.core.objects import CHECKPOINTS, Found, attempt_of, check_place, check_prefix
 from mainspring.dispatch.dispatcher import Dispatcher
 from mainspring.dispatch.matcher import Seat
+from mainspring.dispatch.outfitting import not_opened
 from mainspring.dispatch.place import Cancel, Place
-from mainspring.errors import MainspringError, SessionEndedError, StoreUnavailableError
+from mainspring.errors import MainspringError, SecretsError, SessionEndedError, StoreUnavailableError
 from mainspring.objects.place import Data, ObjectPlace
 from mainspring.runtime.log import get_logger
 from mainspring.secrets.sealing import Sealing
@@ -171,15 +172,19 @@ class Desk:
         if not self._sealing.tenants:
             return outcomes
         return [
-            structs.replace(outcome, result=self._sealed_result(place.live[outcome.job], outcome.result))
+            self._sealed_outcome(place.live[outcome.job].lane, outcome, outcome.result)
             if outcome.result is not None and place.holds(outcome.job, outcome.attempt)
             else outcome
             for outcome in outcomes
         ]
 
-    def _sealed_result(self, live: Assignment | LiveJob, result: bytes) -> bytes:
-        tenant = self.dispatcher.lanes.known[live.lane].lane.tenant
-        return self._sealing.seal(tenant, live.job, "result", result)
+    def _sealed_outcome(self, lane: int, outcome: Outcome, result: bytes) -> Outcome:
+        """One that cannot be sealed here fails, and holds up no others."""
+        tenant = self.dispatcher.lanes.known[lane].lane.tenant
+        try:
+            return structs.replace(outcome, result=self._sealing.seal(tenant, outcome.job, "result", result))
+        except SecretsError as error:
+            return not_opened(outcome.job, outcome.attempt, error)
 
     async def put_object(self, session: bytes, job: bytes, attempt: int, name: str, data: Data) -> None:
         self._check_live(session, job, attempt)

@@ -18,11 +18,15 @@ from mainspring.core.options import JobOptions
 from mainspring.core.partition import make_id
 from mainspring.core.schedule import Rule
 from mainspring.core.timer import SECOND, Micros, from_micros, seconds, to_micros
+from mainspring.errors import SecretsError
 from mainspring.runtime.clock import Clock
 from mainspring.runtime.gauges import Gauges
+from mainspring.runtime.log import get_logger
 from mainspring.secrets.sealing import Sealing
 from mainspring.store.contract import Firing, Hint, MissedRecord, ScheduleRecord, Schedules
 from mainspring.store.service import Tenants
+
+_log = get_logger("mainspring.ticker")
 
 LOOK_S = 30.0
 REST_S = 10.0  # never long: the clock may be set meanwhile
@@ -68,11 +72,23 @@ class Ticker:
         self._look_at = now + look
         if due := await self._due():
             self.next_at = 0  # what follows is known only after another look
-            await self._sealing.look()
-            firings = [sealed(fire(record, now), self._sealing) for record in due]
+            firings = await self._firings(due, now)
+            if len(firings) < len(due):
+                self.next_at = None  # not at once again: somebody else may have the keys
             fired = await self._store.fire_schedules(firings)
             self._gauges.fired += sum(len(f.jobs) for f, won in zip(firings, fired, strict=True) if won)
         return self._rest_s()
+
+    async def _firings(self, due: list[ScheduleRecord], now: Micros) -> list[Firing]:
+        """Without those of sealed tenants, where nothing can be sealed here: they stay due, and hold up nobody."""
+        await self._sealing.look()
+        made = []
+        for record in due:
+            try:
+                made.append(sealed(fire(record, now), self._sealing))
+            except SecretsError as error:
+                _log.warning("a schedule of a sealed tenant cannot fire here", schedule=record.id, error=str(error))
+        return made
 
     async def _due(self) -> list[ScheduleRecord]:
         self.next_at = None  # a hint that comes while the store is at work is not overwritten below
