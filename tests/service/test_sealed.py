@@ -286,7 +286,7 @@ async def test_rotation_counts_what_it_cannot_open(vaulted: Vaulted, monkeypatch
 
 async def test_a_node_without_keys_holds_up_nobody_else(vaulted: Vaulted, monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs of a sealed tenant fail there, its schedules wait for a node that has them; others go on."""
-    hourly = {"kind": "echo", "arguments": {"value": "hour"}, "rule": {"cron": "0 * * * *"}}
+    hourly: dict[str, Any] = {"kind": "echo", "arguments": {"value": "hour"}, "rule": {"cron": "0 * * * *"}}
     async with vaulted.app:
         await synchronise(vaulted.app.store, *vaulted.app.declared)
         for name in ("acme", "beta"):
