@@ -178,7 +178,7 @@ class Desk:
         ]
 
     def _sealed_outcome(self, live: Assignment | LiveJob, outcome: Outcome, result: bytes) -> Outcome:
-        """Where it cannot be sealed, this attempt has failed, and no other: perhaps the next one is with a node that has the key."""
+        """Where it cannot be sealed, this attempt has failed and no other: perhaps the next one is with a node that has keys."""
         tenant = self.dispatcher.lanes.known[live.lane].lane.tenant
         try:
             return structs.replace(outcome, result=self._sealing.seal(tenant, live.job, "result", result))

@@ -14,8 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
-from mainspring.core.secret import MIN_SECRET
-
 HIDDEN: Final = b"***"
 
 _Bytes = bytes  # whose name is a method's below
