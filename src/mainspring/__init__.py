@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from mainspring.execute.context import Context
     from mainspring.execute.records import JobLogHandler
+    from mainspring.execute.sandbox.limits import Limits
     from mainspring.execute.signals import Cancel, Retry, Snooze
 
 __version__ = VERSION
@@ -47,6 +48,7 @@ __all__ = [
     "JobFailedError",
     "JobLogHandler",
     "JobStatus",
+    "Limits",
     "MainspringError",
     "NotFoundError",
     "Resources",
@@ -67,6 +69,7 @@ _ROOMS = {
     "core.retry": ("Backoff",),
     "execute.context": ("Context",),
     "execute.records": ("JobLogHandler",),
+    "execute.sandbox.limits": ("Limits",),
     "execute.signals": ("Cancel", "Retry", "Snooze"),
 }
 _HOMES = {name: room for room, names in _ROOMS.items() for name in names}

@@ -62,6 +62,31 @@ async def test_a_program_cannot_reach_another_ones_folder() -> None:
     assert told.stdout == ""
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+@pytest.mark.parametrize("bare", [False, True])
+async def test_outside_it_is_nobody(bare: bool) -> None:
+    """So that a way out leads nowhere, and no other program may look into its folders."""
+    given = order(["sh", "-c", ": > ready; sleep 60"], bare=bare)
+    async with started(given) as running:
+        work = running.folder.work
+
+        async def is_ready() -> bool:
+            return "ready" in os.listdir(work)
+
+        await until(is_ready)
+        owner = os.stat(work / "ready").st_uid
+        assert owner == given.uid != 0
+        assert os.stat(work).st_mode & 0o777 == 0o700
+        assert [int(user) for user in users_below(running.process.pid)] == [owner] * 4
+
+
+def users_below(pid: int) -> list[str]:
+    """Of a process's first child."""
+    child = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0]
+    status = Path(f"/proc/{child}/status").read_text()
+    return next(line.split()[1:] for line in status.splitlines() if line.startswith("Uid:"))
+
+
 async def test_neither_secrets_nor_environment_are_seen_outside() -> None:
     """Bubblewrap's command line and environment can be read by others on the machine."""
     async with started(order(["sleep", "60"], env={"TOKEN": SECRET})) as running:

@@ -38,7 +38,7 @@ def taken(function: object, *, beside: object = None) -> list[tuple[str, object,
 
 
 def test_there_is_something_to_compare() -> None:
-    assert len(GROUPS) == 10
+    assert len(GROUPS) == 11
     assert len(METHODS) > 50
 
 

@@ -16,6 +16,7 @@ from mainspring.errors import SecretsError
 from mainspring.secrets.keys import VARIABLE
 from mainspring.store.service import SealedIn
 from mainspring.verbs import documents as d
+from mainspring.verbs.declaring import synchronise
 from service.vaults import NEW, OLD, Vaulted, vaulted
 
 __all__ = ["vaulted"]
@@ -281,3 +282,25 @@ async def test_rotation_counts_what_it_cannot_open(vaulted: Vaulted, monkeypatch
         steps = [await vaulted.app.verbs().secrets.rotate(after) for after in (None, "arguments:", "result:")]
         assert [(step.changed, step.unreadable) for step in steps] == [(0, 1), (0, 1), (0, 0)]
         assert [step.next for step in steps] == ["arguments:", "result:", None]
+
+
+async def test_a_node_without_keys_holds_up_nobody_else(vaulted: Vaulted, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs of a sealed tenant fail there, its schedules wait for a node that has them; others go on."""
+    hourly: dict[str, Any] = {"kind": "echo", "arguments": {"value": "hour"}, "rule": {"cron": "0 * * * *"}}
+    async with vaulted.app:
+        await synchronise(vaulted.app.store, *vaulted.app.declared)
+        for name in ("acme", "beta"):
+            await vaulted.app.verbs().tenants.create(d.NewTenant(name=name))
+        jobs = [await vaulted.echo.options(tenant=tenant).submit(tenant) for tenant in ("acme", "beta")]
+        await vaulted.app.verbs().tenants.seal("acme", True)
+    monkeypatch.delenv(VARIABLE)
+    async with vaulted.node() as node:
+        for name in ("acme", "beta"):
+            await vaulted.app.verbs(name).schedules.create(d.NewSchedule(name="hourly", **hourly))
+        await node.tick()
+        with pytest.raises(JobFailedError, match="there are no keys"):  # its arguments were stored before
+            await jobs[0].result()
+        assert await jobs[1].result() == {"echo": "beta"}
+        await node.advance("1h")
+        runs = {name: (await vaulted.app.verbs(name).schedules.read("hourly")).runs for name in ("acme", "beta")}
+        assert runs == {"acme": 0, "beta": 1}

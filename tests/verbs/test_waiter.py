@@ -8,8 +8,10 @@ import pytest
 
 from contract.backends import SqliteBackend
 from contract.scene import START, JumpingClock, Scene
-from mainspring.store.contract import Ended, Settlement
+from mainspring.runtime.loop import new_event_loop
+from mainspring.store.contract import Ended, Hint, Settlement
 from mainspring.verbs import looking
+from mainspring.verbs.looking import Looks
 from mainspring.verbs.waiter import Waiter
 
 
@@ -65,3 +67,24 @@ async def test_an_end_while_a_look_is_under_way_is_heard(
     async with asyncio.timeout(10):
         assert (await waiting).result == b"1"
     passing.cancel()
+
+
+def test_a_hint_before_anybody_has_looked_on_the_loop_of_commands() -> None:
+    """uvloop's handle of a call without a delay knows no time."""
+
+    async def hint_then_wait() -> bool:
+        looked = asyncio.Event()
+
+        async def look() -> None:
+            looked.set()
+
+        looks = Looks(look, lambda: True)
+        looks.hear(Hint(topic="settled"))
+        looks.begin()
+        async with asyncio.timeout(10):
+            await looked.wait()
+        looks.close()
+        return True
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        assert runner.run(hint_then_wait())

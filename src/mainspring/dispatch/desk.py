@@ -179,7 +179,7 @@ class Desk:
         ]
 
     def _sealed_outcome(self, live: Assignment | LiveJob, outcome: Outcome, result: bytes) -> Outcome:
-        """Where it cannot be sealed, this attempt has failed and no other: perhaps the next one is with a node that has keys."""
+        """Where it cannot be sealed, this attempt has failed, and no other: perhaps the next is with a node that has the key."""
         try:
             return structs.replace(outcome, result=self._sealing.seal(self._owner(live), live.job, "result", result))
         except SecretsError as error:

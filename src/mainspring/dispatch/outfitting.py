@@ -36,15 +36,15 @@ class Outfitter:
         values = {own: opened[bare.tenant, name] for own, name in bare.options.secrets.items()}
         for value in values.values():
             if isinstance(value, MainspringError):
-                return _refused(bare, value)
+                return not_opened(bare.job, bare.attempt, value)
         try:
             arguments = self._sealing.open(bare.tenant, bare.job, "arguments", bare.arguments)
         except SecretsError as error:
-            return _refused(bare, error)
+            return not_opened(bare.job, bare.attempt, error)
         return structs.replace(bare, arguments=arguments, secrets=values)
 
 
-def _refused(bare: Assignment, error: MainspringError) -> Outcome:
+def not_opened(job: bytes, attempt: int, error: MainspringError) -> Outcome:
+    """How an attempt ends for which something could not be opened, or sealed."""
     why = Failure(Reason.SECRETS, type(error).__name__, str(error))
-    retry = not isinstance(error, NotFoundError)
-    return Outcome(bare.job, bare.attempt, OutcomeType.FAILED, failure=why, retry=retry)
+    return Outcome(job, attempt, OutcomeType.FAILED, failure=why, retry=not isinstance(error, NotFoundError))

@@ -38,11 +38,12 @@ class Hooks(Struct, kw_only=True):
         for hook in reversed(self.on_stop):
             await _call_safely(hook)
 
-    async def ended(self, assignment: Assignment, kind: Kind | None, outcome: Outcome) -> None:
+    async def ended(self, assignment: Assignment, kind: Kind | None, outcome: Outcome, data: bytes | None) -> None:
+        """`data`: the result as JSON, also where that is too large to be part of the outcome."""
         if assignment.secrets:  # what hooks write is not masked
             assignment = structs.replace(assignment, secrets={})
         if outcome.type is OutcomeType.COMPLETED and self.on_success and kind is not None:
-            result = _result(kind, outcome)
+            result = _result(kind, data)
             for hook in self.on_success:
                 await _call_safely(hook, assignment, result)
         elif outcome.type is OutcomeType.FAILED:
@@ -50,11 +51,11 @@ class Hooks(Struct, kw_only=True):
                 await _call_safely(hook, assignment, outcome.failure)
 
 
-def _result(kind: Kind, outcome: Outcome) -> object:
+def _result(kind: Kind, data: bytes | None) -> object:
     try:
-        return kind.decode_result(outcome.result)
+        return kind.decode_result(data)
     except InvalidError:  # the function returned something other than it is annotated with
-        return msgspec.json.decode(outcome.result or b"null")
+        return msgspec.json.decode(data or b"null")
 
 
 async def _call(hook: Hook, *args: object) -> None:

@@ -84,6 +84,7 @@ class LogWriter:
         self._waiting = 0  # bytes of them,
         self._unsaved = 0  # and of what is being stored
         self._number = 0  # of pieces
+        self._stored = 0  # of them
         self._kept = 0
         self._cut = 0  # bytes beyond the limit
         self._dropped = 0  # bytes that nobody could take since the last segment
@@ -123,7 +124,11 @@ class LogWriter:
             await self._patiently(self._saving)
 
     async def _patiently(self, saving: "asyncio.Task[None]") -> None:
-        await asyncio.wait((saving,), timeout=self._patience_s)
+        """For as long as pieces are stored, however many there are."""
+        stored = -1
+        while not saving.done() and stored < self._stored:
+            stored = self._stored
+            await asyncio.wait((saving,), timeout=self._patience_s)
         if not saving.done():
             saving.cancel()
             _log.warning("the end of a log is lost: the objects cannot be reached", bytes=self._unsaved)
@@ -251,6 +256,7 @@ class LogWriter:
     def _saved(self) -> None:
         with self._lock:
             self._unsaved = self._waiting
+            self._stored += 1
         self._stuck = False
         if self._unsaved <= WRITE_UNSAVED:
             self._room.set()

@@ -231,6 +231,7 @@ class Runner:
 
     async def _end(self, attempt: Attempt, outcome: Outcome | None) -> None:
         """The function has ended, or never began (None)."""
+        result = None if outcome is None else outcome.result  # which may be stored elsewhere in a moment
         try:
             if attempt.services is not None or is_large(outcome):
                 outcome = await self._put_away(attempt, self._services(attempt), outcome)
@@ -238,13 +239,15 @@ class Runner:
                 final = outcome if attempt.stop is None and outcome is not None else stopped(attempt, outcome)
                 self._settle(attempt, final)
             if attempt.outcome is not None and self._follow:
-                await self._hooks.ended(attempt.assignment, attempt.kind, attempt.outcome)
+                await self._hooks.ended(attempt.assignment, attempt.kind, attempt.outcome, result)
         finally:
             self._release(attempt)
 
     async def _put_away(self, attempt: Attempt, services: Services, outcome: Outcome | None) -> Outcome | None:
         """Whoever wants it to stop now is too late, unless the worker cannot wait: then its outcome goes without the rest."""
         attempt.begun, attempt.halt = False, None
+        if attempt.stop is None and attempt.timer is not None:
+            attempt.timer.cancel()  # its function has ended in time, however long this takes
         if outcome is not None:
             outcome = services.conclude(await keep_result(services, outcome))
         if attempt.stop is None:
@@ -277,6 +280,7 @@ class Runner:
     def _release(self, attempt: Attempt) -> None:
         if attempt.timer is not None:
             attempt.timer.cancel()
+        attempt.task = None  # which may know the attempt: nothing that ended waits for the collector
         self.busy -= 1
         self.freed.set()
 

@@ -144,7 +144,7 @@ class JobDocument(JobSummary, frozen=True, kw_only=True):
     start_by: datetime | None
     key: str | None
     limit_key: str | None
-    secrets: dict[str, str]
+    secrets: dict[str, str] = {}
     client: str | None
     complexity: int
     labels: tuple[str, ...]

@@ -26,6 +26,7 @@ class Looks:
         self._wanted = wanted
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
+        self._due_s = 0.0  # of the timer, by the loop's clock; the handles of uvloop do not always know it
         self._task: asyncio.Task[None] | None = None
         self._pause_s = 0.0
         self._again = False
@@ -49,10 +50,12 @@ class Looks:
     def _look_in(self, seconds: float) -> None:
         if self._closed:
             return
+        due_s = self._loop.time() + seconds
         if self._timer is not None:
-            if self._timer.when() <= self._loop.time() + seconds:
+            if self._due_s <= due_s:
                 return
             self._timer.cancel()
+        self._due_s = due_s
         self._timer = self._loop.call_later(seconds, self._start)
 
     def _start(self) -> None:

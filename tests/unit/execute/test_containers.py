@@ -8,7 +8,6 @@ import pytest
 from msgspec import json, structs
 
 from mainspring.errors import InvalidError, MainspringError
-from mainspring.execute.containers import leftovers
 from mainspring.execute.containers.ability import Ability, may_pull
 from mainspring.execute.containers.bundle import Bundles, description
 from mainspring.execute.containers.engines import Engine
@@ -89,7 +88,8 @@ def test_podman_runs_root_folders_too(home: Folder, monkeypatch: pytest.MonkeyPa
     line = podman.start(ROOT, home)
     assert line[-4:] == ["--rootfs", "/roots/small", "echo", "--privileged"]
     assert line[line.index("--userns") + 1] == "keep-id"
-    assert (podman.takes, docker().takes) == ({"image", "root"}, {"image"})
+    assert podman.takes == {"image", "root"}
+    assert docker().takes == {"image"}
     assert podman.remove("x") == ["podman", "rm", "--force", "x"]
 
 
@@ -128,7 +128,7 @@ def test_a_name_says_whose_a_container_is() -> None:
 
 
 def test_a_place_that_others_could_write_to_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leftovers.tempfile, "gettempdir", lambda: str(folder))
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(folder))
     made = place()
     assert place() == made
     made.chmod(0o777)

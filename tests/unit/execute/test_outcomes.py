@@ -5,6 +5,7 @@ import sys
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -227,6 +228,34 @@ async def test_hooks_follow_attempts() -> None:
         assert (await link.run("nobody")).type is OutcomeType.FAILED
     assert worker.busy == 0
     assert log == [("good", (1, 1)), ("bad", "error"), ("nobody", "unknown_kind")]
+
+
+async def test_hooks_see_a_large_result_too() -> None:
+    sizes: list[int] = []
+
+    async def large(size: int) -> str:
+        return "x" * size
+
+    link = MemoryLink()
+    hooks = Hooks(on_success=[lambda _, result: sizes.append(len(result))])
+    async with working(registry_of(large), link, hooks=hooks):
+        await link.run("large", {"size": 10})
+        await link.run("large", {"size": 100_000})
+    assert sizes == [10, 100_000]
+
+
+async def test_a_function_that_ended_in_time_has_not_timed_out_while_its_result_is_stored() -> None:
+    class Slow(MemoryLink):
+        async def put_object(self, session: bytes, job: bytes, attempt: int, name: str, data: bytes | Path) -> None:
+            await asyncio.sleep(0.2)
+            await super().put_object(session, job, attempt, name, data)
+
+    async def large() -> str:
+        return "x" * 100_000
+
+    link = Slow()
+    async with working(registry_of(large), link):
+        assert (await link.run("large", timeout_s=0.1)).type is OutcomeType.COMPLETED
 
 
 async def test_a_job_that_cancels_its_own_task_is_a_failure_at_most() -> None:

@@ -5,12 +5,14 @@ a path is long. So nothing is opened through a link, only plain files are, and w
 Everything here may wait for a disk: call it in a thread.
 """
 
+import contextlib
 import os
 import re
 import shutil
 import stat
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from mainspring.errors import InvalidError
 _SMALLEST = 4096  # what an empty file or a folder costs
 _MB = 1024 * 1024
 _PREFIX = "mainspring-job-"
+_LEFT_S = 86_400.0
 _ACCOUNTS = {
     "passwd": "root:x:0:0::/:/bin/sh\njob:x:1000:1000::/work:/bin/sh\n",
     "group": "root:x:0:\njob:x:1000:\n",
@@ -40,7 +43,7 @@ class Folder:
         for name, text in _ACCOUNTS.items():
             self.etc.joinpath(name).write_text(text)
         for folder in (self.work, self.tmp):
-            folder.mkdir()
+            folder.mkdir(mode=0o700)
             _give(folder, uid)
         self.root.chmod(0o711 if uid is not None else 0o700)
 
@@ -84,19 +87,18 @@ class Folder:
             return None
         return fd
 
-    def excess(self, megabytes: int) -> str | None:
-        """In words, if the folders hold more than this; looked at no further than needed to know."""
-        left = megabytes * _MB
+    def excess(self, megabytes: int, nameless: int = 0) -> str | None:
+        """In words, if the folders hold more than this; looked at no further than needed to know. `nameless`: bytes of files that
+        are deleted and still open."""
+        left = megabytes * _MB - nameless
         try:
             for entry in _walk(self.work, self.tmp):
-                left -= max(_SMALLEST, entry.stat(follow_symlinks=False).st_blocks * 512)
                 if left < 0:
-                    return f"disk limit of {megabytes} MB"
-        except FileNotFoundError:  # gone while we looked: next time
-            return None
+                    break
+                left -= _size(entry)
         except OSError:
             return "a folder that is too deep, or closed, to be measured"
-        return None
+        return f"disk limit of {megabytes} MB" if left < 0 else None
 
     def clear(self) -> None:
         """Remove everything below `root`, whatever was done to it; the program has ended."""
@@ -126,11 +128,12 @@ def new_folder(uid: int | None) -> Folder:
 
 
 def sweep_folders() -> None:
-    """Remove those of workers that are gone."""
+    """Remove what is left of workers that are gone; processes of a container beside this one may only seem to be."""
     for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
         owner = left.name.removeprefix(_PREFIX).partition("-")[0]
-        if owner.isdigit() and not Path("/proc", owner).exists():
-            Folder(left).remove()
+        with contextlib.suppress(OSError):
+            if not Path("/proc", owner).exists() and left.stat().st_mtime < time.time() - _LEFT_S:
+                Folder(left).remove()
 
 
 def checked_name(field: str, name: str) -> str:
@@ -155,11 +158,18 @@ def _deeper(fd: int, part: str, flags: int) -> int:
         os.close(fd)
 
 
+def _size(entry: "os.DirEntry[str]") -> int:
+    try:
+        return max(_SMALLEST, entry.stat(follow_symlinks=False).st_blocks * 512)
+    except FileNotFoundError:  # gone while we looked
+        return 0
+
+
 def _walk(*folders: Path) -> "Iterator[os.DirEntry[str]]":
-    """Everything below them, through no link."""
+    """Everything below them, through no link. A program that runs may take away what was there a moment ago."""
     waiting = [str(folder) for folder in folders]
     while waiting:
-        with os.scandir(waiting.pop()) as entries:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(waiting.pop()) as entries:
             for entry in entries:
                 yield entry
                 if entry.is_dir(follow_symlinks=False):

@@ -7,6 +7,7 @@ there would be a way out.
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -168,12 +169,26 @@ def _no_half_start(first: "subprocess.Popen[bytes]") -> Iterator[None]:
 
 def _spawn(command: Sequence[str], stdio: Stdio, fds: Sequence[int], uid: int | None) -> "subprocess.Popen[bytes]":
     stdin, out, err = stdio
-    # Groups stay as they are for the worker's own user: only root may change them.
+    user = uid
     groups: list[int] | None = None if uid is None else []
+    if uid is not None and (setpriv := _setpriv()) is not None:
+        # Asked for another user, Python copies itself to start a process: 50 ms in which nothing else runs, with 400 MB in use.
+        command = [setpriv, f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--", *command]
+        user = groups = None
     return subprocess.Popen(
         command, stdin=stdin, stdout=out, stderr=err, pass_fds=fds, env=_ENV, cwd="/", process_group=0,
-        user=uid, group=uid, extra_groups=groups,
+        user=user, group=user, extra_groups=groups,
     )  # fmt: skip
+
+
+@cache
+def _setpriv() -> str | None:
+    """That of util-linux; others know less."""
+    found = shutil.which("setpriv", path=PATH)
+    if found is None:
+        return None
+    said = subprocess.run([found, "--help"], capture_output=True, text=True, check=False).stdout
+    return found if "--clear-groups" in said else None
 
 
 def _inner(info: int) -> int:

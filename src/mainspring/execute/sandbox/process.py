@@ -10,6 +10,7 @@ import os
 import resource
 import signal
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from mainspring.execute.sandbox.cgroups import Group
@@ -28,12 +29,12 @@ class Process:
         *,
         inner: int | None,
         control: int | None,
-        streams: tuple[int, int],
+        streams: Sequence[int],
         group: Group | None,
     ) -> None:
         self.pid = first.pid
         self.group = group
-        self.streams = streams  # to read: its standard output and standard error
+        self._streams = streams
         self.usage = Usage()
         self.seen_mb: float | None = None  # the most memory that anybody has seen it use
         self._first = first
@@ -42,6 +43,11 @@ class Process:
         self._inner_fd = None if inner is None else _pidfd(inner)
         self._control = control
         self._ended: asyncio.Future[int] | None = None
+
+    def take_streams(self) -> Sequence[int]:
+        """To read: its standard output and standard error. Whoever takes them closes them."""
+        taken, self._streams = self._streams, ()
+        return taken
 
     async def wait(self) -> int:
         """Its exit code, or 128 plus the number of the signal that ended it. Everything is gone then."""
@@ -81,7 +87,7 @@ class Process:
         """After its end; waits for the kernel to let go of its group."""
         if self.group is not None:
             self.group.close()
-        for fd in (self._first_fd, self._inner_fd, self._control):
+        for fd in (*self._streams, self._first_fd, self._inner_fd, self._control):
             if fd is not None:
                 os.close(fd)
 

@@ -12,9 +12,11 @@ writes more. Cancelled, the program is asked to end (SIGTERM) and has a moment f
 import asyncio
 import contextlib
 import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cache, partial
 from typing import TypeVar
 
 from msgspec import Struct
@@ -30,7 +32,9 @@ Write = Callable[[int, bytes], Awaitable[None]]
 
 _CHUNK = 65_536
 _KEPT = 16_384  # of each stream, for results and messages
-_GRACE_S = 2.0
+_GRACE_S = 2.0  # between SIGTERM and SIGKILL
+_LAST_WORDS_S = 1.0  # for what a killed program has written
+_THREADS = 4
 
 
 class Ended(Struct, frozen=True):
@@ -55,15 +59,16 @@ class Running:
         tails = bytearray(), bytearray()
         copying = [
             asyncio.ensure_future(_copy(fd, number, write, tail))
-            for number, (fd, tail) in enumerate(zip(self.process.streams, tails, strict=True), 1)
+            for number, (fd, tail) in enumerate(zip(self.process.take_streams(), tails, strict=True), 1)
         ]
         watching = asyncio.ensure_future(self._watch())
         try:
             code = await self._wait()
             await asyncio.gather(*copying)
         finally:
-            watching.cancel()
-            await _abandon(*copying)
+            self.process.kill()
+            await asyncio.wait(copying, timeout=_LAST_WORDS_S)
+            await _abandon(watching, *copying)
         return Ended(code, await self._cause(code), bytes(tails[0]), bytes(tails[1]))
 
     async def _wait(self) -> int:
@@ -76,9 +81,16 @@ class Running:
             raise
 
     async def _watch(self) -> None:
+        """Looking costs at most a tenth of the time, however much there is to look at."""
+        took_s = 0.0
         while self._killed is None:
-            await asyncio.sleep(EVERY_S)
-            self._killed = await in_thread(exceeded, self._order, self.process, self.folder)
+            await asyncio.sleep(max(EVERY_S, 10 * took_s))
+            began_s = time.monotonic()
+            try:
+                self._killed = await in_thread(exceeded, self._order, self.process, self.folder)
+            except Exception as error:  # rather no program than one that nobody watches
+                self._killed = f"it could not be watched: {error}"
+            took_s = time.monotonic() - began_s
         self.process.kill()
 
     async def _cause(self, code: int) -> str | None:
@@ -105,7 +117,7 @@ async def started(order: Order, files: Mapping[str, bytes] = {}) -> AsyncIterato
 @asynccontextmanager
 async def begun(start: Callable[[], Running]) -> AsyncIterator[Running]:
     """The same for whoever starts it otherwise; `start` is called in a thread."""
-    starting = asyncio.ensure_future(in_thread(start))
+    starting = asyncio.get_running_loop().run_in_executor(launcher(), start)
     try:
         running = await asyncio.shield(starting)
     except asyncio.CancelledError:
@@ -118,7 +130,13 @@ async def begun(start: Callable[[], Running]) -> AsyncIterator[Running]:
 
 
 async def in_thread(function: Callable[..., T], *args: object) -> T:
-    return await asyncio.get_running_loop().run_in_executor(launcher(), partial(function, *args))
+    """What may wait for a disk. Apart from `launcher`, so that programs with many files do not keep others from starting."""
+    return await asyncio.get_running_loop().run_in_executor(_files(), partial(function, *args))
+
+
+@cache
+def _files() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_THREADS, "mainspring-files")
 
 
 def _start(order: Order, files: Mapping[str, bytes]) -> Running:

@@ -14,7 +14,7 @@ import shutil
 import socket
 import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from msgspec import Struct
@@ -75,13 +75,13 @@ class Warm(Struct, eq=False):
 
     def discard(self) -> None:
         self.connection.close()
-        process = self._process((-1, -1))
+        process = self._process(())
         process.kill()
         process.wait_here()
         process.close()
         self.folder.remove()
 
-    def _process(self, streams: tuple[int, int]) -> Process:
+    def _process(self, streams: Sequence[int]) -> Process:
         return Process(self.first, inner=self.inner, control=None, streams=streams, group=self.group)
 
 

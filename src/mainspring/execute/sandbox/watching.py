@@ -1,11 +1,13 @@
 """Limits that nothing enforces by itself, looked at now and then while a program runs.
 
-Always: the size of its folders and its CPU time. Where no group counts them: the memory of all its processes, and how many
-there are. A program can pass a limit for as long as nobody looks, so these are a guard against accidents and greed, not an
+Always: the size of its folders, with files that are deleted and still open, and its CPU time. Where no group counts them: the
+memory of all its processes, and how many there are. A program can pass a limit for as long as nobody looks, so these are a guard against accidents and greed, not an
 exact border. Called in a thread.
 """
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from mainspring.execute.sandbox.folder import Folder
@@ -16,25 +18,27 @@ from mainspring.execute.sandbox.process import Process
 EVERY_S = 0.25
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _MB = 1024 * 1024
+_DELETED = " (deleted)"  # what the kernel adds to a file's name
+_OWN = ("RssAnon:", "RssShmem:")
+_IN_MEMORY = ("/memfd:", "/dev/shm/", "/dev/zero", "/SYSV")
 
 
 def exceeded(order: Order, process: Process, folder: Folder) -> str | None:
     """The limit that it has passed, in words."""
-    if (excess := folder.excess(order.limits.disk_mb)) is not None:
+    processes = _tree(process.pid)
+    if (excess := folder.excess(order.limits.disk_mb, _nameless(processes, in_memory=False))) is not None:
         return excess
     tree = order.tree
     counted = tree is not None and tree.has("memory") and tree.has("pids")
-    return None if counted and order.limits.cpu_s is None else _exceeded_by_tree(order, process)
+    return None if counted and order.limits.cpu_s is None else _exceeded_by_tree(order, process, processes)
 
 
-def _exceeded_by_tree(order: Order, process: Process) -> str | None:
+def _exceeded_by_tree(order: Order, process: Process, processes: list[int]) -> str | None:
     limits = order.limits
-    processes = _tree(process.pid)
     if len(processes) > limits.processes + OF_THE_REAPER + 1:
         return f"limit of {limits.processes} processes"
-    memory = sum(_memory(pid) for pid in processes)
+    memory = sum(_memory(pid) for pid in processes) + _nameless(processes, in_memory=True)
     process.seen_mb = max(process.seen_mb or 0.0, memory / _MB)
     if memory > limits.memory_mb * _MB:
         return f"memory limit of {limits.memory_mb} MB"
@@ -55,9 +59,32 @@ def _tree(root: int) -> list[int]:
     return found[1:]
 
 
+def _nameless(processes: list[int], *, in_memory: bool) -> int:
+    """Bytes that only descriptors lead to, on the disk or in memory."""
+    found = _deleted(processes)
+    sizes = {(each.st_dev, each.st_ino): each.st_blocks for link, each in found if _in_memory(link) is in_memory}
+    return sum(sizes.values()) * 512
+
+
+def _in_memory(link: str) -> bool:
+    return link.startswith(_IN_MEMORY)
+
+
+def _deleted(processes: list[int]) -> Iterator[tuple[str, os.stat_result]]:
+    """Their open files that have no name any more."""
+    for pid in processes:
+        place = f"/proc/{pid}/fd"
+        with contextlib.suppress(OSError):  # it has ended, or we may not look
+            for name in os.listdir(place):
+                with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                    if (link := os.readlink(f"{place}/{name}")).endswith(_DELETED):
+                        yield link, os.stat(f"{place}/{name}")
+
+
 def _memory(pid: int) -> int:
-    words = _read(f"/proc/{pid}/statm").split()
-    return (int(words[1]) - int(words[2])) * _PAGE if words else 0  # shared pages are not its own
+    """What no file on the disk stands for. Memory that processes share counts for each that uses it."""
+    lines = (line.split() for line in _read(f"/proc/{pid}/status").splitlines())
+    return sum(int(words[1]) for words in lines if words[0] in _OWN) * 1024
 
 
 def _cpu_s(pid: int) -> float:

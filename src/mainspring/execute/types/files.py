@@ -18,6 +18,7 @@ CHECKPOINT = "checkpoint"  # the file in the working folder,
 VARIABLE = "MAINSPRING_CHECKPOINT"  # and what tells the program where it is
 
 _EVERY_S = 5.0
+_LAST_SAVE_S = 5.0  # no outcome waits longer for what would only save work
 _MAX_CHECKPOINT = 64 * 1024 * 1024
 
 
@@ -48,8 +49,9 @@ async def keep_checkpoint(ctx: Context, folder: Folder) -> AsyncIterator[None]:
     finally:
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)
-        with contextlib.suppress(SessionEndedError):
-            await keeper.look()
+        with contextlib.suppress(SessionEndedError, TimeoutError):
+            async with asyncio.timeout(_LAST_SAVE_S):
+                await keeper.look()
 
 
 class _Keeper:

@@ -1,0 +1,30 @@
+"""What programs use, end as and leave behind where they work against being counted and ended."""
+
+import pytest
+
+from job_types.programs import python, shell
+from mainspring.execute.sandbox.limits import Limits
+
+WAYS = pytest.mark.parametrize("bare", [False, True], ids=["sandbox", "bare"])
+
+
+@WAYS
+@pytest.mark.usefixtures("sandbox")
+async def test_deleted_files_that_are_open_count(bare: bool) -> None:
+    hide = "exec 3>f 4>/$TMPDIR/g; rm f /$TMPDIR/g; for i in 3 4; do head -c 9000000 /dev/zero >&$i; done; sleep 5"
+    told = await shell(hide, bare=bare, limits=Limits(disk_mb=10))
+    assert told.killed == "disk limit of 10 MB"
+
+
+WRITTEN = (
+    "import os, time\nfd = os.memfd_create('x')\nfor _ in range(100): os.write(fd, bytes(1_000_000))\ntime.sleep(5)"
+)
+MAPPED = "import mmap, time\nheld = mmap.mmap(-1, 100_000_000)\nfor _ in range(100): held.write(bytes(1_000_000))\ntime.sleep(5)"
+
+
+@WAYS
+@pytest.mark.usefixtures("sandbox")
+@pytest.mark.parametrize("code", [WRITTEN, MAPPED], ids=["memfd", "mmap"])
+async def test_memory_that_is_shared_counts_where_no_group_counts(code: str, bare: bool) -> None:
+    told = await python(code, bare=bare, counted=False, limits=Limits(memory_mb=64))
+    assert told.killed == "memory limit of 64 MB"
