@@ -3,10 +3,12 @@
 import hashlib
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mainspring import App, Context, JobFailedError
+from mainspring.app.handle import Job
 from mainspring.core.partition import make_id
 from mainspring.errors import SecretsError
 from mainspring.secrets.keys import VARIABLE
@@ -107,7 +109,7 @@ async def test_without_keys_the_attempt_fails_and_says_why(folder: Path, monkeyp
         return "x" * 100_000
 
     async with clinic.app:
-        jobs = [await long.submit(), await clinic.visit.submit(1)]
+        jobs: list[Job[Any]] = [await long.submit(), await clinic.visit.submit(1)]
         await clinic.app.verbs().tenants.seal("default", True)
     monkeypatch.delenv(VARIABLE)
     async with ManualNode(clinic.app, own_store=True) as node:
