@@ -1,9 +1,16 @@
 """What programs use, end as and leave behind where they work against being counted and ended."""
 
+import asyncio
+import os
+import threading
+from pathlib import Path
+
 import pytest
 
-from job_types.programs import python, shell
+from job_types.programs import order, python, shell
+from mainspring.execute.sandbox import run as run_module
 from mainspring.execute.sandbox.limits import Limits
+from mainspring.execute.sandbox.run import Running, begun
 
 WAYS = pytest.mark.parametrize("bare", [False, True], ids=["sandbox", "bare"])
 
@@ -28,3 +35,32 @@ MAPPED = "import mmap, time\nheld = mmap.mmap(-1, 100_000_000)\nfor _ in range(1
 async def test_memory_that_is_shared_counts_where_no_group_counts(code: str, bare: bool) -> None:
     told = await python(code, bare=bare, counted=False, limits=Limits(memory_mb=64))
     assert told.killed == "memory limit of 64 MB"
+
+
+@pytest.mark.parametrize("cancels", [1, 2])
+async def test_a_cancel_while_it_starts_leaves_nothing(cancels: int) -> None:
+    """Neither does a second one, while the first is being obeyed."""
+    made: list[Running] = []
+    may_start = threading.Event()
+
+    def start() -> Running:
+        may_start.wait(10)
+        made.append(run_module._start(order(["sleep", "60"], bare=True), {}))
+        return made[0]
+
+    async def whole() -> None:
+        async with begun(start):
+            pytest.fail("it was cancelled before")
+
+    before = len(os.listdir("/proc/self/fd"))
+    working = asyncio.ensure_future(whole())
+    for _ in range(cancels):
+        await asyncio.sleep(0)
+        working.cancel()
+        await asyncio.sleep(0)
+    may_start.set()
+    await asyncio.gather(working, return_exceptions=True)
+    assert working.cancelled()
+    assert not Path(f"/proc/{made[0].process.pid}").exists()
+    assert not made[0].folder.root.exists()
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import cache, partial
@@ -121,12 +121,12 @@ async def begun(start: Callable[[], Running]) -> AsyncIterator[Running]:
     try:
         running = await asyncio.shield(starting)
     except asyncio.CancelledError:
-        await _end(await starting)  # a thread cannot be called back: it starts, and is ended
+        await _surely(_end_when(starting))  # a thread cannot be called back: it starts, and is ended
         raise
     try:
         yield running
     finally:
-        await _end(running)
+        await _surely(_end(running))
 
 
 async def in_thread(function: Callable[..., T], *args: object) -> T:
@@ -153,6 +153,28 @@ def _start(order: Order, files: Mapping[str, bytes]) -> Running:
     except BaseException:
         folder.remove()
         raise
+
+
+async def _surely(work: Coroutine[None, None, None]) -> None:
+    """Until it is done: whoever is cancelled meanwhile hears of it afterwards."""
+    working = asyncio.ensure_future(work)
+    cancelled = False
+    while not working.done():
+        try:
+            await asyncio.wait((working,))
+        except asyncio.CancelledError:
+            cancelled = True
+    working.result()
+    if cancelled:
+        raise asyncio.CancelledError
+
+
+async def _end_when(starting: "asyncio.Future[Running]") -> None:
+    try:
+        running = await starting
+    except Exception:  # then there is nothing to end
+        return
+    await _end(running)
 
 
 async def _end(running: Running) -> None:
