@@ -19,6 +19,7 @@ from mainspring.core.secret import MIN_SECRET
 HIDDEN: Final = b"***"
 
 _Bytes = bytes  # whose name is a method's below
+_WIDEST: Final = 6  # bytes for a byte of a secret that is written as \\uXXXX
 _LONG: Final = 500  # characters
 _UNRESERVED: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
 _NAMED: Final = {
@@ -28,16 +29,24 @@ _NAMED: Final = {
 
 
 class Mask:
-    """What hides these values."""
+    """What hides these values. `longest`: bytes that one takes at most, however it is written."""
 
-    __slots__ = ("_pattern",)
+    __slots__ = ("_pattern", "longest")
 
     def __init__(self, values: Iterable[str]) -> None:
-        forms = {form for value in values for form in _forms(value)}
+        given = list(values)
+        self.longest = max((_WIDEST * len(value.encode(errors="surrogatepass")) for value in given), default=0)
+        forms = {form for value in given for form in _forms(value)}
         self._pattern = re.compile(_any_of(forms)) if forms else None
 
     def bytes(self, data: _Bytes) -> _Bytes:
         return data if self._pattern is None else self._pattern.sub(HIDDEN, data)
+
+    def tail(self, data: _Bytes, size: int) -> _Bytes:
+        """The last `size` bytes, masked, of something whose last `size` + `longest` bytes these are, or all of it. Of a secret
+        that was cut by that nothing is left: what is masked is never longer than before."""
+        masked = self.bytes(data)
+        return masked[self.longest :] if len(data) >= size + self.longest else masked[-size:]
 
     def text(self, text: str) -> str:
         if self._pattern is None:

@@ -115,3 +115,16 @@ def test_many_lines_cost_little() -> None:
     hidden = Mask([value]).bytes(data)
     assert time.monotonic() - begun_s < 10  # about 2
     assert hidden == b"zz *** yy\n" * 10_000
+
+
+@pytest.mark.parametrize("before", range(0, 60, 3))
+def test_a_tail_begins_with_no_part_of_a_secret(before: int) -> None:
+    """Wherever the rest was cut off."""
+    mask = Mask(["correct-horse"])
+    whole = b"." * before + b"correct-horse" * 3 + b"." * 30
+    kept = whole[-(30 + mask.longest) :]
+    tail = mask.tail(kept, 30)
+    assert len(tail) <= 30
+    assert set(tail) <= set(b".*")
+    assert mask.tail(b"short", 30) == b"short"
+    assert NO_MASK.tail(b"x" * 30, 30) == b"x" * 30

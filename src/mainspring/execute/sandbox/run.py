@@ -21,6 +21,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from mainspring.execute.masking import NO_MASK, Mask
 from mainspring.execute.sandbox.folder import Folder, new_folder
 from mainspring.execute.sandbox.launch import Order, launch, launcher
 from mainspring.execute.sandbox.process import Process, signal_of
@@ -42,7 +43,7 @@ class Ended(Struct, frozen=True):
 
     exit_code: int
     killed: str | None
-    stdout: bytes  # the last of it
+    stdout: bytes  # the last of it, without secrets
     stderr: bytes
 
 
@@ -55,10 +56,11 @@ class Running:
         self._order = order
         self._killed: str | None = None
 
-    async def finish(self, write: Write) -> Ended:
+    async def finish(self, write: Write, mask: Mask = NO_MASK) -> Ended:
+        """`write` gets everything as it is."""
         tails = bytearray(), bytearray()
         copying = [
-            asyncio.ensure_future(_copy(fd, number, write, tail))
+            asyncio.ensure_future(_copy(fd, number, write, tail, _KEPT + mask.longest))
             for number, (fd, tail) in enumerate(zip(self.process.take_streams(), tails, strict=True), 1)
         ]
         watching = asyncio.ensure_future(self._watch())
@@ -69,7 +71,8 @@ class Running:
             self.process.kill()
             await asyncio.wait(copying, timeout=_LAST_WORDS_S)
             await _abandon(watching, *copying)
-        return Ended(code, await self._cause(code), bytes(tails[0]), bytes(tails[1]))
+        stdout, stderr = (mask.tail(bytes(tail), _KEPT) for tail in tails)
+        return Ended(code, await self._cause(code), stdout, stderr)
 
     async def _wait(self) -> int:
         try:
@@ -184,7 +187,7 @@ async def _end(running: Running) -> None:
     await in_thread(running.folder.remove)
 
 
-async def _copy(fd: int, number: int, write: Write, tail: bytearray) -> None:
+async def _copy(fd: int, number: int, write: Write, tail: bytearray, kept: int) -> None:
     reader = asyncio.StreamReader(limit=_CHUNK)
     protocol = asyncio.StreamReaderProtocol(reader)
     loop = asyncio.get_running_loop()
@@ -192,7 +195,7 @@ async def _copy(fd: int, number: int, write: Write, tail: bytearray) -> None:
     try:
         while data := await reader.read(_CHUNK):
             tail += data
-            del tail[:-_KEPT]
+            del tail[:-kept]
             await write(number, data)
     finally:
         transport.close()
