@@ -239,6 +239,7 @@ async def test_without_a_sandbox_it_runs_bare_unless_one_is_required(
         "HOME",
         "LANG",
         "MAINSPRING_CHECKPOINT",
+        "MAINSPRING_MARK",
         "PATH",
         "PWD",
         "TERM",

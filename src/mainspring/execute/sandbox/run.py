@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import cache, partial
@@ -35,6 +35,8 @@ _CHUNK = 65_536
 _KEPT = 16_384  # of each stream, for results and messages
 _GRACE_S = 2.0  # between SIGTERM and SIGKILL
 _LAST_WORDS_S = 1.0  # for what a killed program has written
+_REST_S = 15.0  # for what a program has written that ended by itself; longer than the log waits for its objects
+_END_S = 10.0  # for the end of a program that is killed
 _THREADS = 4
 
 
@@ -66,7 +68,8 @@ class Running:
         watching = asyncio.ensure_future(self._watch())
         try:
             code = await self._wait()
-            await asyncio.gather(*copying)
+            await in_thread(self.process.end_rest)
+            await _all_of(copying)
         finally:
             self.process.kill()
             await asyncio.wait(copying, timeout=_LAST_WORDS_S)
@@ -182,7 +185,11 @@ async def _end_when(starting: "asyncio.Future[Running]") -> None:
 
 async def _end(running: Running) -> None:
     running.process.kill()
-    await running.process.wait()
+    try:
+        await asyncio.wait_for(running.process.wait(), _END_S)
+    except TimeoutError:
+        running.process.kill_first()
+        await running.process.wait()
     await in_thread(running.process.close)
     await in_thread(running.folder.remove)
 
@@ -199,6 +206,13 @@ async def _copy(fd: int, number: int, write: Write, tail: bytearray, kept: int) 
             await write(number, data)
     finally:
         transport.close()
+
+
+async def _all_of(copying: "Sequence[asyncio.Future[None]]") -> None:
+    """What it has written. The streams end with it, unless somebody whom nobody could find still holds them."""
+    done, _ = await asyncio.wait(copying, timeout=_REST_S)
+    for each in done:
+        each.result()
 
 
 async def _abandon(*tasks: "asyncio.Future[None]") -> None:
