@@ -397,3 +397,22 @@ def test_what_would_start_otherwise_starts_cold(given: dict[str, Any]) -> None:
 def cleared() -> Any:
     yield
     warmed().clear()
+
+
+# Trying out
+
+
+@pytest.mark.usefixtures("sandbox")
+def test_a_bubblewrap_that_does_not_work_is_passed_over(monkeypatch: pytest.MonkeyPatch, open_folder: Path) -> None:
+    broken = open_folder / "bwrap"
+    broken.write_text("#!/bin/sh\necho bwrap: Unknown option --size >&2; exit 1\n")
+    broken.chmod(0o755)
+    works = ability().binary
+    assert works is not None
+    monkeypatch.setattr("mainspring.execute.sandbox.ability.find_binaries", lambda: [str(broken), works])
+    assert ability.__wrapped__().binary == works
+    monkeypatch.setattr("mainspring.execute.sandbox.ability.find_binaries", lambda: [str(broken)])
+    told = ability.__wrapped__()
+    assert (told.binary, told.why_not) == (None, "bubblewrap does not work: bwrap: Unknown option --size")
+    monkeypatch.setattr("mainspring.execute.sandbox.ability.find_binaries", list)
+    assert "there is no bubblewrap: install" in (ability.__wrapped__().why_not or "")

@@ -19,14 +19,13 @@ from mainspring.core.lifecycle import Reason
 from mainspring.core.objects import CHECKPOINTS, Found, attempt_of, check_place, check_prefix
 from mainspring.dispatch.dispatcher import Dispatcher
 from mainspring.dispatch.matcher import Seat
-from mainspring.dispatch.outfitting import not_opened
 from mainspring.dispatch.place import Cancel, Place
 from mainspring.errors import MainspringError, SecretsError, SessionEndedError, StoreUnavailableError
 from mainspring.objects.place import Data, ObjectPlace
 from mainspring.runtime.log import get_logger
 from mainspring.secrets.sealing import Sealing
 from mainspring.store.contract import Attempts, LiveJob, Sessions
-from mainspring.wire import Assignment, Outcome, OutcomeType, PullReply, Report, ReportReply, WorkerInfo
+from mainspring.wire import Assignment, Failure, Outcome, OutcomeType, PullReply, Report, ReportReply, WorkerInfo
 
 _log = get_logger("mainspring.desk")
 
@@ -172,19 +171,20 @@ class Desk:
         if not self._sealing.tenants:
             return outcomes
         return [
-            self._sealed_outcome(place.live[outcome.job].lane, outcome, outcome.result)
+            self._sealed_outcome(place.live[outcome.job], outcome, outcome.result)
             if outcome.result is not None and place.holds(outcome.job, outcome.attempt)
             else outcome
             for outcome in outcomes
         ]
 
-    def _sealed_outcome(self, lane: int, outcome: Outcome, result: bytes) -> Outcome:
-        """One that cannot be sealed here fails, and holds up no others."""
-        tenant = self.dispatcher.lanes.known[lane].lane.tenant
+    def _sealed_outcome(self, live: Assignment | LiveJob, outcome: Outcome, result: bytes) -> Outcome:
+        """Where it cannot be sealed, this attempt has failed, and no other: perhaps the next is with a node that has the key."""
+        tenant = self.dispatcher.lanes.known[live.lane].lane.tenant
         try:
-            return structs.replace(outcome, result=self._sealing.seal(tenant, outcome.job, "result", result))
+            return structs.replace(outcome, result=self._sealing.seal(tenant, live.job, "result", result))
         except SecretsError as error:
-            return not_opened(outcome.job, outcome.attempt, error)
+            why = Failure(Reason.SECRETS, type(error).__name__, f"the result cannot be sealed: {error}")
+            return Outcome(live.job, live.attempt, OutcomeType.FAILED, failure=why, usage=outcome.usage)
 
     async def put_object(self, session: bytes, job: bytes, attempt: int, name: str, data: Data) -> None:
         self._check_live(session, job, attempt)

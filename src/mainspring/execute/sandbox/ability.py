@@ -22,7 +22,7 @@ from typing import Literal
 from msgspec import Struct
 
 from mainspring.errors import InvalidError
-from mainspring.execute.sandbox.bubblewrap import SHELL, find_binary
+from mainspring.execute.sandbox.bubblewrap import SHELL, find_binaries
 from mainspring.execute.sandbox.cgroups import Tree, find_tree
 from mainspring.execute.sandbox.folder import Folder, sweep_folders
 from mainspring.execute.sandbox.launch import LaunchError, Order, launch
@@ -52,11 +52,12 @@ def ability() -> Ability:
     if tree is not None:
         atexit.register(tree.close)
     users = Users()
-    binary = find_binary()
-    if binary is None:
-        return Ability(None, f"there is no bubblewrap: {_INSTALL}", tree, users)
-    why_not = _try_out(binary, users)
-    return Ability(binary if why_not is None else None, why_not, tree, users)
+    why_not: str | None = f"there is no bubblewrap: {_INSTALL}"
+    for binary in find_binaries():
+        why_not = _try_out(binary, users)
+        if why_not is None:
+            return Ability(binary, None, tree, users)
+    return Ability(None, why_not, tree, users)
 
 
 def policy(environ: Mapping[str, str] = os.environ) -> str:

