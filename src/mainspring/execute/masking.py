@@ -17,6 +17,7 @@ from typing import Final
 HIDDEN: Final = b"***"
 
 _Bytes = bytes  # whose name is a method's below
+_WIDEST: Final = 6  # bytes for a byte of a secret that is written as \\uXXXX
 _LONG: Final = 100  # characters
 _MOST_COMPILED: Final = 16_384  # bytes of a pattern: some 30 ms
 _MIN_LINE: Final = 8  # characters
@@ -31,12 +32,13 @@ _NAMED: Final = {
 
 
 class Mask:
-    """What hides these values."""
+    """What hides these values. `longest`: bytes that one takes at most, however it is written."""
 
-    __slots__ = ("_literals", "_pattern")
+    __slots__ = ("_literals", "_pattern", "longest")
 
     def __init__(self, values: Iterable[str]) -> None:
         given = sorted(set(values), key=len)
+        self.longest = max((_WIDEST * len(value.encode(errors="surrogatepass")) for value in given), default=0)
         pattern, literals = _Pattern(), {form for value in given for form in _base64(value)}
         for text in (*given, *_lines(given)):
             if len(text) > _LONG or not pattern.takes(_spelling(text)):
@@ -55,6 +57,12 @@ class Mask:
                 kept += [data[at:start], HIDDEN]
             at = max(at, end)
         return b"".join([*kept, data[at:]])
+
+    def tail(self, data: _Bytes, size: int) -> _Bytes:
+        """The last `size` bytes, masked, of something whose last `size` + `longest` bytes these are, or all of it. Of a secret
+        that was cut by that nothing is left: what is masked is never longer than before."""
+        masked = self.bytes(data)
+        return masked[self.longest :] if len(data) >= size + self.longest else masked[-size:]
 
     def text(self, text: str) -> str:
         if self is NO_MASK:

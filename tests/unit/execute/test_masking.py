@@ -143,3 +143,16 @@ def test_of_many_lines_the_longest_are_hidden() -> None:
 def test_values_that_overlap_are_hidden_together() -> None:
     long = "cdefghij" * 3000
     assert Mask(["abcdef", long]).text(f"ab{long} x") == "*** x"
+
+
+@pytest.mark.parametrize("before", range(0, 60, 3))
+def test_a_tail_begins_with_no_part_of_a_secret(before: int) -> None:
+    """Wherever the rest was cut off."""
+    mask = Mask(["correct-horse"])
+    whole = b"." * before + b"correct-horse" * 3 + b"." * 30
+    kept = whole[-(30 + mask.longest) :]
+    tail = mask.tail(kept, 30)
+    assert len(tail) <= 30
+    assert set(tail) <= set(b".*")
+    assert mask.tail(b"short", 30) == b"short"
+    assert NO_MASK.tail(b"x" * 30, 30) == b"x" * 30
