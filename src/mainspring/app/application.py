@@ -121,6 +121,7 @@ class App(TypeFaces):
         self._opened = 0
         self._opening = asyncio.Lock()
         self._running: Running | RemoteRunning | None = None
+        self._stop_asked = False  # also before there is something to stop
 
     # declaring
 
@@ -411,10 +412,13 @@ class App(TypeFaces):
         if self._running is not None:
             raise NotRunningError("this app runs already; one run per process")
         labelled = check_labels(labels)
+        self._stop_asked = False
         registry = await asyncio.to_thread(with_types, self.registry, settings.types)
         await open_patiently(self)
         try:
             self._running = self._new_running(settings, registry, labelled, resources, serving, join_token)
+            if self._stop_asked:
+                self._running.stop()
             await self._running.run(signals=signals, ready=ready)
         finally:
             self._running = None
@@ -439,6 +443,7 @@ class App(TypeFaces):
 
     def stop(self) -> None:
         """Ask `run` to drain and return."""
+        self._stop_asked = True
         if self._running is not None:
             self._running.stop()
 
