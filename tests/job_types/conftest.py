@@ -1,5 +1,6 @@
 """A sandbox for the tests that need one: absent on a laptop it skips them, absent in CI it fails them."""
 
+import uuid
 from pathlib import Path
 
 import pytest
@@ -19,3 +20,9 @@ def open_folder(folder: Path) -> Path:
     """One that others may look into."""
     folder.chmod(0o755)
     return folder
+
+
+@pytest.fixture
+def marker() -> str:
+    """What a process that stays behind is known by."""
+    return f"left-behind-{uuid.uuid4().hex}"

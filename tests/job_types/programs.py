@@ -1,7 +1,9 @@
 """Programs, run as a worker runs them: really sandboxed, or bare."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -66,3 +68,22 @@ async def until(true: Callable[[], Awaitable[bool]]) -> None:
     async with asyncio.timeout(20):
         while not await true():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
+
+
+def stay_behind(marker: str) -> str:
+    """Away from its parent, its group, its session and its terminal."""
+    return f"(setsid nohup sh -c 'trap \"\" TERM HUP INT; : > ready; while :; do sleep 1; done' {marker} >/dev/null 2>&1 &) ; "
+
+
+def alive(marker: str) -> list[str]:
+    found = []
+    for place in Path("/proc").iterdir():
+        if place.name.isdigit():
+            with contextlib.suppress(OSError):
+                if place.joinpath("cmdline").read_bytes().endswith(b"\0" + marker.encode() + b"\0"):
+                    found.append(place.name)
+    return found
+
+
+async def is_alive(marker: str) -> bool:
+    return bool(alive(marker))

@@ -1,9 +1,18 @@
 """What programs use, end as and leave behind where they work against being counted and ended."""
 
+import asyncio
+import os
+import signal
+import threading
+from functools import partial
+
 import pytest
 
-from job_types.programs import python, shell
+from job_types.programs import Heard, alive, is_alive, order, python, shell, stay_behind, until
+from mainspring.execute.sandbox import run as run_module
+from mainspring.execute.sandbox.launch import Order
 from mainspring.execute.sandbox.limits import Limits
+from mainspring.execute.sandbox.run import Ended, Running, begun, started
 
 WAYS = pytest.mark.parametrize("bare", [False, True], ids=["sandbox", "bare"])
 
@@ -28,3 +37,70 @@ MAPPED = "import mmap, time\nheld = mmap.mmap(-1, 100_000_000)\nfor _ in range(1
 async def test_memory_that_is_shared_counts_where_no_group_counts(code: str, bare: bool) -> None:
     told = await python(code, bare=bare, counted=False, limits=Limits(memory_mb=64))
     assert told.killed == "memory limit of 64 MB"
+
+
+@pytest.mark.parametrize("cancels", [1, 2])
+async def test_a_cancel_while_it_starts_leaves_nothing(cancels: int) -> None:
+    """Neither does a second one, while the first is being obeyed."""
+    made: list[Running] = []
+    may_start = threading.Event()
+
+    def start() -> Running:
+        may_start.wait(10)
+        made.append(run_module._start(order(["sleep", "60"], bare=True), {}))
+        return made[0]
+
+    async def whole() -> None:
+        async with begun(start):
+            pytest.fail("it was cancelled before")
+
+    before = len(os.listdir("/proc/self/fd"))
+    working = asyncio.ensure_future(whole())
+    for _ in range(cancels):
+        await asyncio.sleep(0)
+        working.cancel()
+        await asyncio.sleep(0)
+    may_start.set()
+    await asyncio.gather(working, return_exceptions=True)
+    assert working.cancelled()
+    assert str(made[0].process.pid) not in os.listdir("/proc")
+    assert not made[0].folder.root.exists()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+# Bare programs that turn against their keeper. As the worker's own user, which for root nobody would do: it is what others have.
+
+
+async def turned(script: str, monkeypatch: pytest.MonkeyPatch) -> Ended:
+    monkeypatch.setattr(run_module, "_REST_S", 1.0)
+    monkeypatch.setattr(run_module, "_END_S", 0.3)
+    given = Order(command=["sh", "-c", script], binary=None, uid=None, tree=None)
+    async with asyncio.timeout(10), started(given) as running:
+        return await running.finish(Heard().write)
+
+
+async def test_what_outlives_its_keeper_is_found(marker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = await turned(stay_behind(marker) + "until test -e ready; do :; done; kill -9 $PPID; sleep 5", monkeypatch)
+    assert ended.killed == "SIGKILL"
+    assert not alive(marker)
+
+
+async def test_nobody_waits_for_what_cannot_be_found(marker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has taken the mark out of its environment and holds the streams."""
+    hidden = f"env -i setsid sh -c ': > ready; while :; do /bin/sleep 1; done' {marker} & "
+    try:
+        ended = await turned(hidden + "until test -e ready; do :; done; kill -9 $PPID; sleep 5", monkeypatch)
+        assert ended.killed == "SIGKILL"
+    finally:
+        for pid in alive(marker):
+            os.kill(int(pid), signal.SIGKILL)
+
+
+async def test_a_keeper_that_was_stopped_is_not_waited_for(marker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = Order(
+        command=["sh", "-c", stay_behind(marker) + "kill -STOP $PPID; sleep 60"], binary=None, uid=None, tree=None
+    )
+    monkeypatch.setattr(run_module, "_END_S", 0.3)
+    async with asyncio.timeout(10), started(given):
+        await until(partial(is_alive, marker))
+    assert not alive(marker)

@@ -1,16 +1,14 @@
 """Ways out of the sandbox, each tried for real by a program inside. They must all be closed."""
 
 import asyncio
-import contextlib
 import os
 import sys
-import uuid
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from job_types.programs import Heard, order, python, run, shell, until
+from job_types.programs import Heard, alive, is_alive, order, python, run, shell, stay_behind, until
 from mainspring.execute.sandbox import run as run_module
 from mainspring.execute.sandbox.cgroups import find_tree
 from mainspring.execute.sandbox.limits import Limits
@@ -307,25 +305,6 @@ async def test_links_lead_nowhere(folder: Path) -> None:
 # What is left behind
 
 
-def stay_behind(marker: str) -> str:
-    """Away from its parent, its group, its session and its terminal."""
-    return f"(setsid nohup sh -c 'trap \"\" TERM HUP INT; : > ready; while :; do sleep 1; done' {marker} >/dev/null 2>&1 &) ; "
-
-
-def alive(marker: str) -> list[str]:
-    found = []
-    for place in Path("/proc").iterdir():
-        if place.name.isdigit():
-            with contextlib.suppress(OSError):
-                if place.joinpath("cmdline").read_bytes().endswith(b"\0" + marker.encode() + b"\0"):
-                    found.append(place.name)
-    return found
-
-
-async def is_alive(marker: str) -> bool:
-    return bool(alive(marker))
-
-
 async def is_gone(marker: str) -> bool:
     return not alive(marker)
 
@@ -335,11 +314,6 @@ async def is_swept(pid: int) -> bool:
     tree = find_tree()
     rooms = set() if tree is None else {folder.parent for folder in tree.folders.values()}
     return not [left for room in rooms for left in room.glob(f"mainspring-{pid}")]
-
-
-@pytest.fixture
-def marker() -> str:
-    return f"left-behind-{uuid.uuid4().hex}"
 
 
 WAYS = pytest.mark.parametrize(

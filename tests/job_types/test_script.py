@@ -119,6 +119,23 @@ async def test_a_secret_in_the_result_is_masked(scripts: Typed) -> None:
     assert msgspec.json.decode(outcome.result or b"")["stdout"] == "is ***\n"
 
 
+@pytest.mark.parametrize("behind", [16_384 - 10, 16_384, 16_384 + 60])
+async def test_no_part_of_a_secret_is_left_where_the_result_begins(scripts: Typed, behind: int) -> None:
+    script = f'printf %20000s; printf %s "$TOKEN"; printf %{behind}s end; '
+    outcome = await scripts.run({"TOKEN": "correct-horse-battery"}, command=["sh", "-c", script])
+    stdout = msgspec.json.decode(outcome.result or b"")["stdout"]
+    assert len(stdout) > 16_000
+    assert stdout.strip(" *") == "end"
+
+
+@pytest.mark.parametrize("behind", [1490, 1500])
+async def test_no_part_of_a_secret_is_left_where_the_failure_begins(scripts: Typed, behind: int) -> None:
+    script = f'(head -c 5000 /dev/zero | tr "\\0" "*"; printf %s "$TOKEN"; printf %{behind}s end) >&2; exit 1'
+    outcome = await scripts.run({"TOKEN": "correct-horse-battery"}, command=["sh", "-c", script])
+    assert outcome.failure is not None
+    assert outcome.failure.message.partition("…")[2].strip(" *") == "end"
+
+
 async def test_outputs_are_stored_by_their_names(scripts: Typed) -> None:
     script = "mkdir -p a/b; echo 1 > a/b/one.csv; echo 2 > two.csv; echo 3 > three.txt"
     outcome = await scripts.run(command=["sh", "-c", script], outputs=["**/*.csv", "three.*"])
@@ -222,6 +239,7 @@ async def test_without_a_sandbox_it_runs_bare_unless_one_is_required(
         "HOME",
         "LANG",
         "MAINSPRING_CHECKPOINT",
+        "MAINSPRING_MARK",
         "PATH",
         "PWD",
         "TERM",

@@ -174,6 +174,12 @@ async def test_swapped_results_are_noticed(vaulted: Vaulted) -> None:
         for job in jobs:
             with pytest.raises(SecretsError, match="moved from another place"):
                 await job.result()
+        other = await vaulted.echo.submit("three")
+        await node.tick()
+        ids = [*(job.id for job in jobs), other.id]
+        answer = await vaulted.app.verbs("default").jobs.wait_any(d.WaitRequest(ids=ids))
+        assert [end.id for end in answer.ended] == [other.id]  # whoever waits for others is not held up
+        assert sorted(answer.unreadable) == sorted(ids[:2])
 
 
 async def test_who_has_no_keys_can_neither_submit_nor_read_but_cancel(
@@ -190,6 +196,23 @@ async def test_who_has_no_keys_can_neither_submit_nor_read_but_cancel(
             await job.status()
         assert await job.cancel()
         assert_sealed(vaulted, 1)
+
+
+async def test_a_result_that_cannot_be_sealed_fails_its_job_alone(
+    vaulted: Vaulted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with vaulted.app:
+        await vaulted.app.verbs().tenants.create(d.NewTenant(name="acme"))
+        sealed = await vaulted.echo.options(tenant="acme").submit("before its tenant was sealed")
+        other = await vaulted.echo.submit("other")
+        await vaulted.app.verbs().tenants.seal("acme", True)
+    monkeypatch.delenv(VARIABLE)
+    async with vaulted.node() as node:
+        await node.tick()
+        assert await other.result() == {"echo": "other"}
+        with pytest.raises(JobFailedError, match="the result cannot be sealed: there are no keys"):
+            await sealed.result()
+        assert (await sealed.status()).reason == "secrets"
 
 
 def test_a_submit_without_an_event_loop_is_sealed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,7 +286,7 @@ async def test_rotation_counts_what_it_cannot_open(vaulted: Vaulted, monkeypatch
 
 async def test_a_node_without_keys_holds_up_nobody_else(vaulted: Vaulted, monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs of a sealed tenant fail there, its schedules wait for a node that has them; others go on."""
-    hourly = {"kind": "echo", "arguments": {"value": "hour"}, "rule": {"cron": "0 * * * *"}}
+    hourly: dict[str, Any] = {"kind": "echo", "arguments": {"value": "hour"}, "rule": {"cron": "0 * * * *"}}
     async with vaulted.app:
         await synchronise(vaulted.app.store, *vaulted.app.declared)
         for name in ("acme", "beta"):

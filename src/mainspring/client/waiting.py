@@ -9,7 +9,14 @@ import asyncio
 from itertools import islice
 
 from mainspring.client.asking import Asker, UnreadableError, path
-from mainspring.errors import LimitedError, MainspringError, NotFoundError, ServerError, StoreUnavailableError
+from mainspring.errors import (
+    LimitedError,
+    MainspringError,
+    NotFoundError,
+    SecretsError,
+    ServerError,
+    StoreUnavailableError,
+)
 from mainspring.runtime.log import get_logger
 from mainspring.verbs.documents import EndDocument, WaitAnswer, WaitRequest
 
@@ -119,6 +126,8 @@ class RemoteWaiter:
                     future.set_result(ended)
         for job in answer.unknown:
             self._fail([job], NotFoundError(f"there is no job {job}"))
+        for job, why in answer.unreadable.items():
+            self._fail([job], SecretsError(why))
 
     def _fail(self, ids: list[str], error: MainspringError) -> None:
         for job in ids:

@@ -36,8 +36,6 @@ WRITE_UNSAVED = 8 * MIB  # beyond this `write` waits,
 LOG_UNSAVED = 16 * MIB  # and beyond this `log` drops
 DEFAULT_LIMIT = 64 * MIB
 
-_WIDEST = 6  # bytes for a byte of a secret that is written as \\uXXXX
-
 _log = get_logger("mainspring.worker")
 
 
@@ -47,9 +45,8 @@ def writer_of(
     """Of an attempt, whose secrets it hides."""
     if not assignment.secrets:
         return LogWriter(put, assignment.attempt, now, loop=loop, limit=limit)
-    longest = _WIDEST * max(len(value.encode()) for value in assignment.secrets.values())
-    mask = mask_for(assignment.secrets).bytes
-    return LogWriter(put, assignment.attempt, now, loop=loop, limit=limit, mask=mask, longest=longest)
+    mask = mask_for(assignment.secrets)
+    return LogWriter(put, assignment.attempt, now, loop=loop, limit=limit, mask=mask.bytes, longest=mask.longest)
 
 
 class LogWriter:

@@ -2,8 +2,9 @@
 
 `Mask` knows the values that an attempt was given, and replaces each by `***` wherever it stands: as it is, in base64 (either
 alphabet, whatever stood before it), percent-encoded or as a form, and escaped as JSON or Python writes texts. A value of several
-lines is also found line by line, because that is how logs come; then not in base64. What is shorter than `MIN_SECRET` characters
-cannot be a secret: masking it would tear every text apart. Without secrets nothing is looked at, and the same object comes back.
+lines is also found line by line, because that is how logs come; then not in base64, and only its longest lines. What is shorter
+than `MIN_SECRET` characters cannot be a secret: masking it would tear every text apart. Without secrets nothing is looked at, and
+the same object comes back. Making a mask takes milliseconds whatever the values are, because it happens in a worker's event loop.
 """
 
 import json
@@ -12,15 +13,18 @@ from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final
-from urllib.parse import quote
-
-from mainspring.core.secret import MIN_SECRET
 
 HIDDEN: Final = b"***"
 
 _Bytes = bytes  # whose name is a method's below
-_LONG: Final = 500  # characters
+_WIDEST: Final = 6  # bytes for a byte of a secret that is written as \\uXXXX
+_LONG: Final = 100  # characters
+_MOST_COMPILED: Final = 16_384  # bytes of a pattern: some 30 ms
+_MIN_LINE: Final = 8  # characters
+_MOST_LINES: Final = 256
 _UNRESERVED: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
+_PERCENT: Final = [chr(byte) if chr(byte) in _UNRESERVED else f"%{byte:02X}" for byte in range(256)]
+_PERCENT_LOWER: Final = [each.lower() if len(each) == 3 else each for each in _PERCENT]
 _NAMED: Final = {
     **{"\n": rb"\n", "\r": rb"\r", "\t": rb"\t", "\b": rb"\b", "\f": rb"\f"},
     **{char: b"\\" + char.encode() for char in "\"'\\/"},
@@ -28,24 +32,52 @@ _NAMED: Final = {
 
 
 class Mask:
-    """What hides these values."""
+    """What hides these values. `longest`: bytes that one takes at most, however it is written."""
 
-    __slots__ = ("_pattern",)
+    __slots__ = ("_literals", "_pattern", "longest")
 
     def __init__(self, values: Iterable[str]) -> None:
-        forms = {form for value in values for form in _forms(value)}
-        self._pattern = re.compile(_any_of(forms)) if forms else None
+        given = sorted(set(values), key=len)
+        self.longest = max((_WIDEST * len(value.encode(errors="surrogatepass")) for value in given), default=0)
+        pattern, literals = _Pattern(), {form for value in given for form in _base64(value)}
+        for text in (*given, *_lines(given)):
+            if len(text) > _LONG or not pattern.takes(_spelling(text)):
+                literals.update(_written(text))
+        by_length = sorted(literals, key=len)
+        self._literals = tuple(literal for literal in by_length if not pattern.takes(re.escape(literal)))
+        self._pattern = pattern.compiled()
 
     def bytes(self, data: _Bytes) -> _Bytes:
-        return data if self._pattern is None else self._pattern.sub(HIDDEN, data)
+        spans = sorted(self._found(data))
+        if not spans:
+            return data
+        kept, at = [], 0
+        for start, end in spans:
+            if start >= at:
+                kept += [data[at:start], HIDDEN]
+            at = max(at, end)
+        return b"".join([*kept, data[at:]])
+
+    def tail(self, data: _Bytes, size: int) -> _Bytes:
+        """The last `size` bytes, masked, of something whose last `size` + `longest` bytes these are, or all of it. Of a secret
+        that was cut by that nothing is left: what is masked is never longer than before."""
+        masked = self.bytes(data)
+        return masked[self.longest :] if len(data) >= size + self.longest else masked[-size:]
 
     def text(self, text: str) -> str:
-        if self._pattern is None:
+        if self is NO_MASK:
             return text
         return self.bytes(text.encode(errors="surrogatepass")).decode(errors="surrogatepass")
 
-
-NO_MASK: Final = Mask(())
+    def _found(self, data: _Bytes) -> Iterator[tuple[int, int]]:
+        """Whatever is found goes, also where it overlaps with another."""
+        if self._pattern is not None:
+            yield from (found.span() for found in self._pattern.finditer(data))
+        for literal in self._literals:
+            at = data.find(literal)
+            while at >= 0:
+                yield at, at + len(literal)
+                at = data.find(literal, at + len(literal))
 
 
 def mask_for(secrets: Mapping[str, str]) -> Mask:
@@ -58,42 +90,61 @@ def _made(values: tuple[str, ...]) -> Mask:
     return Mask(values)
 
 
-def _any_of(forms: set[bytes]) -> bytes:
-    """One pattern. Those that begin with the same character are tried together, so that many lines cost little."""
-    groups: dict[bytes, list[bytes]] = {}
-    for form in sorted(forms, key=len, reverse=True):  # a secret that holds another goes as a whole
-        first = form[:1] if form[:1].isalnum() else b""
-        groups.setdefault(first, []).append(form[len(first) :])
-    return b"|".join(first + b"(?:" + b"|".join(rests) + b")" for first, rests in groups.items())
+class _Pattern:
+    """All forms that can be looked for at once: that is fastest, and takes long to compile."""
+
+    def __init__(self) -> None:
+        self._forms: set[bytes] = set()
+        self._left = _MOST_COMPILED
+
+    def takes(self, form: bytes) -> bool:
+        """False: it does not fit in any more."""
+        if len(form) > self._left:
+            return False
+        self._left -= len(form)
+        self._forms.add(form)
+        return True
+
+    def compiled(self) -> re.Pattern[bytes] | None:
+        """Those that begin with the same character are tried together, so that many lines cost little."""
+        groups: dict[bytes, list[bytes]] = {}
+        for form in sorted(self._forms, key=len, reverse=True):  # a secret that holds another goes as a whole
+            first = form[:1] if form[:1].isalnum() else b""
+            groups.setdefault(first, []).append(form[len(first) :])
+        together = b"|".join(first + b"(?:" + b"|".join(rests) + b")" for first, rests in groups.items())
+        return re.compile(together) if groups else None
 
 
-def _forms(value: str) -> Iterator[bytes]:
-    """Patterns of one value."""
-    yield from _written(value)
+def _lines(values: Iterable[str]) -> list[str]:
+    """Of values that have several: the longest, shortest first."""
+    split = (value.splitlines() for value in values)
+    lines = {line.strip() for lines in split if len(lines) > 1 for line in lines}
+    return sorted((line for line in lines if len(line) >= _MIN_LINE), key=len)[-_MOST_LINES:]
+
+
+def _base64(value: str) -> Iterator[bytes]:
     data = value.encode(errors="surrogatepass")
     for encode in (b64encode, urlsafe_b64encode):
         whole = encode(data)
-        yield from (re.escape(whole), re.escape(whole.rstrip(b"=")))
+        yield from (whole, whole.rstrip(b"="))
         for before in range(3):
-            yield re.escape(_inside(encode(bytes(before) + data), before, len(data)))
-    lines = value.splitlines()
-    if len(lines) > 1:
-        for line in map(str.strip, lines):
-            yield from _written(line) if len(line) >= MIN_SECRET else ()
+            yield _inside(encode(bytes(before) + data), before, len(data))
+
+
+def _spelling(value: str) -> bytes:
+    """A pattern of a value as text, character by character, so that writers who escape more or less than others are no matter."""
+    return b"".join(_character(char) for char in value)
 
 
 def _written(value: str) -> Iterator[bytes]:
-    """As text. Character by character, so that writers who escape more or less than others are no matter; of a long one the
-    common ways to write it, because that many choices take long to compile."""
-    if len(value) <= _LONG:
-        yield b"".join(_character(char) for char in value)
-        return
-    escaped = quote(value, safe="", errors="surrogatepass")
-    lower = re.sub("%..", lambda found: found[0].lower(), escaped)
-    shown = (value, escaped, lower, quote(value, errors="surrogatepass"), escaped.replace("%20", "+"))
-    quoted = (json.dumps(value), json.dumps(value, ensure_ascii=False), repr(value))
-    for text in (*shown, *(text[1:-1] for text in quoted)):
-        yield re.escape(text.encode(errors="surrogatepass"))
+    """The common ways to write a value as text."""
+    data = value.encode(errors="surrogatepass")
+    upper, lower = ("".join([table[byte] for byte in data]) for table in (_PERCENT, _PERCENT_LOWER))
+    yield data
+    for text in (upper, lower, upper.replace("%2F", "/"), upper.replace("%20", "+")):
+        yield text.encode()
+    for text in (json.dumps(value), json.dumps(value, ensure_ascii=False), repr(value)):
+        yield text[1:-1].encode(errors="surrogatepass")
 
 
 def _inside(encoded: bytes, before: int, size: int) -> bytes:
@@ -120,3 +171,6 @@ def _hex(before: str, number: int, digits: int) -> bytes:
     """In upper and lower case."""
     either = "".join(f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in f"{number:0{digits}x}")
     return (re.escape(before) + either).encode()
+
+
+NO_MASK: Final = Mask(())

@@ -2,6 +2,7 @@
 
 What is due is planned by `core.occurrence.plan`, a pure function; the store fires it only if the schedule has not moved
 since it was read, so any number of tickers make one job per occurrence. It sleeps until the next occurrence of any schedule.
+A schedule whose jobs cannot be sealed here stays due, for a node that has the keys, and holds up no other.
 """
 
 import random
@@ -29,6 +30,7 @@ from mainspring.store.service import Tenants
 _log = get_logger("mainspring.ticker")
 
 LOOK_S = 30.0
+TELL_S = 60.0
 REST_S = 10.0  # never long: the clock may be set meanwhile
 BATCH = 200
 
@@ -62,6 +64,8 @@ class Ticker:
         self._gauges = gauges
         self.next_at: Micros | None = 0
         self._look_at: Micros = 0
+        self._held = 0  # schedules that are due and cannot fire here
+        self._tell_at: Micros = 0
 
     async def run_once(self) -> float:
         now = self._clock.now()
@@ -69,31 +73,39 @@ class Ticker:
         has_time = 0 < self._look_at - now <= look  # not where the clock was set back
         if has_time and (self.next_at is None or now < self.next_at):
             return self._rest_s()
+        await self._sealing.look()
         self._look_at = now + look
-        if due := await self._due():
+        limit = BATCH + self._held  # behind those that are held there may be others
+        due = await self._due(limit)
+        firings = self._sealed([fire(record, now) for record in due], now)
+        if firings or len(due) == limit:
             self.next_at = 0  # what follows is known only after another look
-            firings = await self._firings(due, now)
-            if len(firings) < len(due):
-                self.next_at = None  # not at once again: somebody else may have the keys
+        if firings:
             fired = await self._store.fire_schedules(firings)
             self._gauges.fired += sum(len(f.jobs) for f, won in zip(firings, fired, strict=True) if won)
         return self._rest_s()
 
-    async def _firings(self, due: list[ScheduleRecord], now: Micros) -> list[Firing]:
-        """Without those of sealed tenants, where nothing can be sealed here: they stay due, and hold up nobody."""
-        await self._sealing.look()
-        made = []
-        for record in due:
+    def _sealed(self, firings: list[Firing], now: Micros) -> list[Firing]:
+        """As they are stored, without those that cannot be sealed."""
+        done: list[Firing] = []
+        for firing in firings:
             try:
-                made.append(sealed(fire(record, now), self._sealing))
+                done.append(sealed(firing, self._sealing))
             except SecretsError as error:
-                _log.warning("a schedule of a sealed tenant cannot fire here", schedule=record.id, error=str(error))
-        return made
+                self._tell(firing, error, now)
+        self._held = len(firings) - len(done)
+        return done
 
-    async def _due(self) -> list[ScheduleRecord]:
+    def _tell(self, firing: Firing, error: SecretsError, now: Micros) -> None:
+        """Now and then: it is tried again and again."""
+        if now >= self._tell_at:
+            self._tell_at = now + seconds(TELL_S)
+            _log.warning("a schedule of a sealed tenant cannot fire here", schedule=firing.schedule, error=str(error))
+
+    async def _due(self, limit: int) -> list[ScheduleRecord]:
         self.next_at = None  # a hint that comes while the store is at work is not overwritten below
         try:
-            due, next_at = await self._store.due_schedules(BATCH)
+            due, next_at = await self._store.due_schedules(limit)
         except BaseException:
             self.next_at = 0  # what is due is still due
             raise

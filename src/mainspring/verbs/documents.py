@@ -198,6 +198,7 @@ class WaitRequest(Request, frozen=True, kw_only=True):
 class WaitAnswer(Answer, frozen=True, kw_only=True):
     ended: list[EndDocument]
     unknown: list[str] = []  # ids of no job
+    unreadable: dict[str, str] = {}  # ids of jobs that have ended and whose result cannot be opened, and why
 
 
 class CauseDocument(Answer, frozen=True, kw_only=True):

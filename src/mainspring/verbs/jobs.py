@@ -1,7 +1,7 @@
 """Jobs over a store (see `faces.Jobs`)."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -15,7 +15,7 @@ from mainspring.core.lifecycle import LIVE, State
 from mainspring.core.options import merged, whole_number
 from mainspring.core.options_json import read_options
 from mainspring.core.partition import format_id, parse_id
-from mainspring.errors import ConflictError, InvalidError, MainspringError, NotFoundError
+from mainspring.errors import ConflictError, InvalidError, MainspringError, NotFoundError, SecretsError
 from mainspring.execute.types.catalogue import checked
 from mainspring.secrets.envelope import is_sealed
 from mainspring.store.contract import Change, Ended, Inserted
@@ -103,14 +103,11 @@ class LocalJobs:
                 ended, unknown = await self._engine.waiter.wait_any(keys, self._tenant)
         except TimeoutError:
             return d.WaitAnswer(ended=[])
-        return d.WaitAnswer(
-            ended=[self._end(key, end) for key, end in ended.items()],
-            unknown=[format_id(key) for key in unknown],
-        )
+        return self._ends(ended, unknown)
 
     async def result(self, job: str) -> AsyncGenerator[bytes, None]:
         record, ended = await self._record_and_end(job)
-        async with aclosing(read_result(self._engine.objects, record, ended, self._store.clock.now())) as pieces:
+        async with aclosing(read_result(self._engine.sealed, record, ended, self._store.clock.now())) as pieces:
             async for piece in pieces:
                 yield piece
 
@@ -122,7 +119,7 @@ class LocalJobs:
         record, ended = await self._record_and_end(job)
         outputs = [] if ended is None else outputs_of(ended, self._store.clock.now())
         find_output(outputs, job, name)
-        async with aclosing(read_output(self._engine.objects, record, name)) as pieces:
+        async with aclosing(read_output(self._engine.sealed, record, name)) as pieces:
             async for piece in pieces:
                 yield piece
 
@@ -231,6 +228,16 @@ class LocalJobs:
             return record
         arguments = self._engine.sealing.open(record.tenant, record.id, "arguments", record.arguments)
         return structs.replace(record, arguments=arguments)
+
+    def _ends(self, ended: Mapping[bytes, Ended], unknown: Sequence[bytes]) -> d.WaitAnswer:
+        """One that cannot be opened is nobody else's trouble."""
+        found, unreadable = [], {}
+        for job, end in ended.items():
+            try:
+                found.append(self._end(job, end))
+            except SecretsError as error:
+                unreadable[format_id(job)] = str(error)
+        return d.WaitAnswer(ended=found, unknown=[format_id(job) for job in unknown], unreadable=unreadable)
 
     def _end(self, job: bytes, ended: Ended) -> d.EndDocument:
         return end_of(job, self._opened_end(job, ended), self._store.clock.now())

@@ -2,8 +2,9 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 
 import pytest
 from aiohttp import web
@@ -14,7 +15,7 @@ from mainspring.client import waiting
 from mainspring.client.asking import Asker
 from mainspring.client.waiting import MOST, RemoteWaiter
 from mainspring.core.partition import make_id
-from mainspring.errors import ForbiddenError, NotFoundError, ServerError
+from mainspring.errors import ForbiddenError, NotFoundError, SecretsError, ServerError
 from mainspring.verbs.documents import WaitRequest
 
 
@@ -22,11 +23,15 @@ def name(number: int) -> str:
     return str(uuid.UUID(bytes=make_id(1, 2, number)))
 
 
-def ended(ids: Iterable[str], unknown: Iterable[str] = ()) -> web.Response:
+def ended(
+    ids: Iterable[str], unknown: Iterable[str] = (), unreadable: Mapping[str, str] = MappingProxyType({})
+) -> web.Response:
     documents = [
         {"id": id_, "kind": "send", "state": "completed", "reason": None, "result": 1, "error": None} for id_ in ids
     ]
-    return web.Response(body=json.encode({"ended": documents, "unknown": list(unknown)}))
+    return web.Response(
+        body=json.encode({"ended": documents, "unknown": list(unknown), "unreadable": dict(unreadable)})
+    )
 
 
 class Desk:
@@ -137,6 +142,16 @@ async def test_two_wait_for_one_job() -> None:
         await desk.asked(name(0))
         await desk.end(name(0))
         assert len(await asyncio.gather(*tasks)) == 2
+
+
+async def test_a_result_that_cannot_be_opened_is_told_and_the_others_go_on() -> None:
+    async def answer(_: web.BaseRequest) -> web.Response:
+        return ended([name(1)], unreadable={name(0): "there are no keys"})
+
+    async with waiter_at(answer) as waiter:
+        sealed, other = await asyncio.gather(waiter.wait(name(0)), waiter.wait(name(1)), return_exceptions=True)
+    assert isinstance(sealed, SecretsError)
+    assert not isinstance(other, BaseException)
 
 
 async def test_an_unknown_job_is_told_and_the_others_go_on() -> None:

@@ -107,11 +107,52 @@ def test_long_values_are_hidden_too(write: Callable[[str], str]) -> None:
     assert Mask([value]).text(f"<{write(value)}>") == "<***>"
 
 
-def test_many_lines_cost_little() -> None:
-    """The largest secret there can be, of the shortest lines: neither making the mask nor using it may hold up a worker."""
-    value = "\n".join(f"{number:04x}" for number in range(MAX_SECRET_BYTES // 5))
-    data = b"zz 0123 yy\n" * 10_000
-    begun_s = time.monotonic()
-    hidden = Mask([value]).bytes(data)
-    assert time.monotonic() - begun_s < 10  # about 2
-    assert hidden == b"zz *** yy\n" * 10_000
+def odd(count: int, seed: int = 0) -> str:
+    return "".join(chr(33 + (place * 7 + seed) % 14) for place in range(count))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [odd(MAX_SECRET_BYTES)],
+        [odd(100, seed) for seed in range(32)],
+        [odd(500, seed) for seed in range(32)],
+        ["\n".join(odd(499, line + 64 * seed) for line in range(64)) for seed in range(4)],
+        ["\n".join(f"{number:04x}" for number in range(MAX_SECRET_BYTES // 5))],
+        ["\n".join(f"{number:08x}" for number in range(MAX_SECRET_BYTES // 9))],
+    ],
+    ids=["one long", "many", "many long", "long lines", "short lines", "many lines"],
+)
+def test_no_values_hold_up_a_worker(values: list[str]) -> None:
+    """Neither making the mask nor using it: milliseconds, so that this much means something is wrong."""
+    line = "2026-01-01 hello world this is a plain log line 123456\n"
+    begun_s = time.process_time()
+    hidden = Mask(values).text(line * 1000 + values[-1])
+    assert time.process_time() - begun_s < 0.5
+    assert hidden == line * 1000 + "***"
+
+
+def test_of_many_lines_the_longest_are_hidden() -> None:
+    value = "\n".join(["a short", *(f"line {number:06}" for number in range(300)), "the longest of all lines"])
+    mask = Mask([value])
+    assert mask.text("a short the longest of all lines") == "a short ***"
+    assert sum(mask.text(line) == "***" for line in value.splitlines()) == 256
+    assert mask.text(f"<{value}>") == "<***>"
+
+
+def test_values_that_overlap_are_hidden_together() -> None:
+    long = "cdefghij" * 3000
+    assert Mask(["abcdef", long]).text(f"ab{long} x") == "*** x"
+
+
+@pytest.mark.parametrize("before", range(0, 60, 3))
+def test_a_tail_begins_with_no_part_of_a_secret(before: int) -> None:
+    """Wherever the rest was cut off."""
+    mask = Mask(["correct-horse"])
+    whole = b"." * before + b"correct-horse" * 3 + b"." * 30
+    kept = whole[-(30 + mask.longest) :]
+    tail = mask.tail(kept, 30)
+    assert len(tail) <= 30
+    assert set(tail) <= set(b".*")
+    assert mask.tail(b"short", 30) == b"short"
+    assert NO_MASK.tail(b"x" * 30, 30) == b"x" * 30

@@ -12,11 +12,13 @@ from dispatch.floor import Floor, open_floor
 from msgspec import json, structs
 
 from contract.scene import START
+from mainspring.core.options import JobOptions
 from mainspring.core.schedule import parse_rule
 from mainspring.core.timer import SECOND, from_micros
 from mainspring.errors import StoreUnavailableError
 from mainspring.runtime.gauges import Gauges
 from mainspring.store.contract import Hint
+from mainspring.store.service import Quota, TenantRecord
 from mainspring.sweep.ownership import LEASE_S, Heartbeat
 from mainspring.sweep.pruner import LOOK_S as PRUNE_LOOK_S
 from mainspring.sweep.pruner import SOON_S, Pruner
@@ -186,6 +188,26 @@ async def test_what_could_not_be_fired_is_fired_as_soon_as_the_store_is_back(
                 await part.run_once()
     await part.run_once()
     assert floor.count("job") == 1
+
+
+async def test_schedules_that_cannot_be_sealed_here_hold_up_no_others(
+    floor: Floor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("mainspring.sweep.ticker.BATCH", 2)
+    await floor.store.put_tenants([TenantRecord("sealed", Quota(), START)])
+    assert await floor.store.seal_tenant("sealed", True)
+    definition = json.encode(Definition(parse_rule(cron="* * * * *"), "tick", "{}", JobOptions(tenant="sealed")))
+    for number in range(3):  # due before the others, and more than are read at a time
+        await floor.put_schedule(f"sealed-{number}", definition=definition, next_at=START + number)
+    part = Ticker(floor.store, floor.clock, gauges := Gauges())
+    await put_rule(floor, "s", overlap="allow")
+    for minute in range(1, 4):
+        floor.clock.advance(60)
+        while await part.run_once() == 0:
+            pass
+        assert gauges.fired == floor.count("job") == minute
+    assert len(caplog.records) == 3  # one a minute, not one for each
+    assert (await floor.schedule("sealed-0")).runs == 0  # still due, for a node with keys
 
 
 async def test_a_schedule_made_while_the_ticker_looks_is_not_overlooked(

@@ -15,6 +15,7 @@ from msgspec import structs
 
 from mainspring.execute.containers.ability import Runtime
 from mainspring.execute.containers.plan import Plan
+from mainspring.execute.masking import NO_MASK, Mask
 from mainspring.execute.sandbox.folder import Folder, new_folder
 from mainspring.execute.sandbox.launch import Order, launch
 from mainspring.execute.sandbox.limits import Limits
@@ -39,8 +40,8 @@ class Container:
         self._limits = limits
         self.is_gone = False
 
-    async def finish(self, write: Write) -> Ended:
-        ended = await self._running.finish(write)
+    async def finish(self, write: Write, mask: Mask = NO_MASK) -> Ended:
+        ended = await self._running.finish(write, mask)
         self.is_gone = ended.killed is None and ended.exit_code < _ENGINES_OWN
         return structs.replace(ended, killed=self._cause()) if ended.killed == "SIGKILL" else ended
 

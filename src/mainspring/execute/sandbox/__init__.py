@@ -6,10 +6,12 @@ Used by the types that start programs; sees neither jobs nor contexts. From the 
     run         one program from its start to its end, with its limits watched
     launch      starts it: sandboxed (`bubblewrap`, `seccomp`, `warm`) or bare (`keeper`)
     process     what has been started: its streams, its end, how to end it
+    marks       finds what a bare program leaves that has killed its keeper
     folder      its private folders: files in, files out, how much they hold
     cgroups, users, limits   what it may use, and as whom it runs
 
-Guarantees: when `run` returns or raises, nothing that the program started is left, and neither if the worker is killed. What a
+Guarantees: when `run` returns or raises, nothing that a sandboxed program started is left, and neither if the worker is killed; a
+bare one of the worker's own user could hide. What a
 sandboxed program can reach is in `bubblewrap`, what it may ask of the kernel in `seccomp`; docs/concepts/sandbox.md says what
 follows from that, and what does not.
 """

@@ -23,6 +23,7 @@ from mainspring.execute.sandbox.cgroups import Group, Tree
 from mainspring.execute.sandbox.descriptors import Descriptors
 from mainspring.execute.sandbox.folder import Folder
 from mainspring.execute.sandbox.limits import Limits, kernel_limits, shell_words
+from mainspring.execute.sandbox.marks import VARIABLE, new_mark
 from mainspring.execute.sandbox.process import Process
 from mainspring.execute.sandbox.seccomp import filter_program
 
@@ -87,17 +88,18 @@ def _launch(order: Order, folder: Folder, group: Group | None) -> Process:
     with Descriptors() as fds:
         (stdout, out), (stderr, err) = fds.pipe(), fds.pipe()
         stdio = fds.input(order.stdin), out, err
-        inner = control = None
+        inner = control = mark = None
         try:
             if order.binary is None:
-                first, control = _start_bare(order, folder, stdio, group)
+                mark = None if order.trusted else new_mark()
+                first, control = _start_bare(order, folder, stdio, group, mark)
             else:
                 program = wrapped(order.command, order.own_limits())
                 first, inner = start_bubblewrap(order, folder, program, stdio, group)
         except LaunchError:
             raise LaunchError(_said(stderr)) from None
         fds.keep(stdout, stderr)
-        return Process(first, inner=inner, control=control, streams=(stdout, stderr), group=group)
+        return Process(first, inner=inner, control=control, streams=(stdout, stderr), group=group, mark=mark)
 
 
 def wrapped(command: Sequence[str], limits: dict[str, int]) -> list[str]:
@@ -129,12 +131,12 @@ def start_bubblewrap(
 
 
 def _start_bare(
-    order: Order, folder: Folder, stdio: Stdio, group: Group | None
+    order: Order, folder: Folder, stdio: Stdio, group: Group | None, mark: str | None
 ) -> tuple["subprocess.Popen[bytes]", int]:
     """The keeper, and our end of its connection."""
     told = {
         "command": list(order.command),
-        "env": order.full_env(folder),
+        "env": order.full_env(folder) | ({} if mark is None else {VARIABLE: mark}),
         "folder": str(folder.work),
         "limits": order.own_limits(),
         "uid": order.uid,

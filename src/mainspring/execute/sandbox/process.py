@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mainspring.execute.sandbox.cgroups import Group
+from mainspring.execute.sandbox.marks import end_marked
 from mainspring.wire import Usage
 
 _BLOCK = 512
@@ -21,7 +22,8 @@ _SIGNALLED = 128  # plus the signal's number, as shells have it
 
 
 class Process:
-    """`inner`: of a sandbox, the process that takes all others along. `control`: of a bare program, its keeper's pipe."""
+    """`inner`: of a sandbox, the process that takes all others along. `control`: of a bare program, its keeper's pipe; `mark`: what
+    its processes are known by if the keeper is killed."""
 
     def __init__(
         self,
@@ -31,6 +33,7 @@ class Process:
         control: int | None,
         streams: Sequence[int],
         group: Group | None,
+        mark: str | None = None,
     ) -> None:
         self.pid = first.pid
         self.group = group
@@ -42,6 +45,7 @@ class Process:
         self._inner = inner
         self._inner_fd = None if inner is None else _pidfd(inner)
         self._control = control
+        self._mark = mark
         self._ended: asyncio.Future[int] | None = None
 
     def take_streams(self) -> Sequence[int]:
@@ -50,7 +54,7 @@ class Process:
         return taken
 
     async def wait(self) -> int:
-        """Its exit code, or 128 plus the number of the signal that ended it. Everything is gone then."""
+        """Its exit code, or 128 plus the number of the signal that ended it. All is gone then, but what `end_rest` ends."""
         if self._ended is None:
             loop = asyncio.get_running_loop()
             self._ended = loop.create_future()
@@ -83,8 +87,19 @@ class Process:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._inner_fd, signal.SIGKILL)
 
+    def kill_first(self) -> None:
+        """If it does not end by itself: a bare program can stop its keeper."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._first_fd, signal.SIGKILL)
+
+    def end_rest(self) -> None:
+        """After its end: whatever it has left, if its keeper did not see to that because it was killed. In a thread."""
+        if self._mark is not None and self._first.returncode < 0:
+            end_marked(self._mark)
+
     def close(self) -> None:
         """After its end; waits for the kernel to let go of its group."""
+        self.end_rest()
         if self.group is not None:
             self.group.close()
         for fd in (*self._streams, self._first_fd, self._inner_fd, self._control):

@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import cache, partial
@@ -21,6 +21,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from mainspring.execute.masking import NO_MASK, Mask
 from mainspring.execute.sandbox.folder import Folder, new_folder
 from mainspring.execute.sandbox.launch import Order, launch, launcher
 from mainspring.execute.sandbox.process import Process, signal_of
@@ -34,6 +35,8 @@ _CHUNK = 65_536
 _KEPT = 16_384  # of each stream, for results and messages
 _GRACE_S = 2.0  # between SIGTERM and SIGKILL
 _LAST_WORDS_S = 1.0  # for what a killed program has written
+_REST_S = 15.0  # for what a program has written that ended by itself; longer than the log waits for its objects
+_END_S = 10.0  # for the end of a program that is killed
 _THREADS = 4
 
 
@@ -42,7 +45,7 @@ class Ended(Struct, frozen=True):
 
     exit_code: int
     killed: str | None
-    stdout: bytes  # the last of it
+    stdout: bytes  # the last of it, without secrets
     stderr: bytes
 
 
@@ -55,21 +58,24 @@ class Running:
         self._order = order
         self._killed: str | None = None
 
-    async def finish(self, write: Write) -> Ended:
+    async def finish(self, write: Write, mask: Mask = NO_MASK) -> Ended:
+        """`write` gets everything as it is."""
         tails = bytearray(), bytearray()
         copying = [
-            asyncio.ensure_future(_copy(fd, number, write, tail))
+            asyncio.ensure_future(_copy(fd, number, write, tail, _KEPT + mask.longest))
             for number, (fd, tail) in enumerate(zip(self.process.take_streams(), tails, strict=True), 1)
         ]
         watching = asyncio.ensure_future(self._watch())
         try:
             code = await self._wait()
-            await asyncio.gather(*copying)
+            await in_thread(self.process.end_rest)
+            await _all_of(copying)
         finally:
             self.process.kill()
             await asyncio.wait(copying, timeout=_LAST_WORDS_S)
             await _abandon(watching, *copying)
-        return Ended(code, await self._cause(code), bytes(tails[0]), bytes(tails[1]))
+        stdout, stderr = (mask.tail(bytes(tail), _KEPT) for tail in tails)
+        return Ended(code, await self._cause(code), stdout, stderr)
 
     async def _wait(self) -> int:
         try:
@@ -121,12 +127,12 @@ async def begun(start: Callable[[], Running]) -> AsyncIterator[Running]:
     try:
         running = await asyncio.shield(starting)
     except asyncio.CancelledError:
-        await _end(await starting)  # a thread cannot be called back: it starts, and is ended
+        await _surely(_end_when(starting))  # a thread cannot be called back: it starts, and is ended
         raise
     try:
         yield running
     finally:
-        await _end(running)
+        await _surely(_end(running))
 
 
 async def in_thread(function: Callable[..., T], *args: object) -> T:
@@ -155,14 +161,40 @@ def _start(order: Order, files: Mapping[str, bytes]) -> Running:
         raise
 
 
+async def _surely(work: Coroutine[None, None, None]) -> None:
+    """Until it is done: whoever is cancelled meanwhile hears of it afterwards."""
+    working = asyncio.ensure_future(work)
+    cancelled = False
+    while not working.done():
+        try:
+            await asyncio.wait((working,))
+        except asyncio.CancelledError:
+            cancelled = True
+    working.result()
+    if cancelled:
+        raise asyncio.CancelledError
+
+
+async def _end_when(starting: "asyncio.Future[Running]") -> None:
+    try:
+        running = await starting
+    except Exception:  # then there is nothing to end
+        return
+    await _end(running)
+
+
 async def _end(running: Running) -> None:
     running.process.kill()
-    await running.process.wait()
+    try:
+        await asyncio.wait_for(running.process.wait(), _END_S)
+    except TimeoutError:
+        running.process.kill_first()
+        await running.process.wait()
     await in_thread(running.process.close)
     await in_thread(running.folder.remove)
 
 
-async def _copy(fd: int, number: int, write: Write, tail: bytearray) -> None:
+async def _copy(fd: int, number: int, write: Write, tail: bytearray, kept: int) -> None:
     reader = asyncio.StreamReader(limit=_CHUNK)
     protocol = asyncio.StreamReaderProtocol(reader)
     loop = asyncio.get_running_loop()
@@ -170,10 +202,17 @@ async def _copy(fd: int, number: int, write: Write, tail: bytearray) -> None:
     try:
         while data := await reader.read(_CHUNK):
             tail += data
-            del tail[:-_KEPT]
+            del tail[:-kept]
             await write(number, data)
     finally:
         transport.close()
+
+
+async def _all_of(copying: "Sequence[asyncio.Future[None]]") -> None:
+    """What it has written. The streams end with it, unless somebody whom nobody could find still holds them."""
+    done, _ = await asyncio.wait(copying, timeout=_REST_S)
+    for each in done:
+        each.result()
 
 
 async def _abandon(*tasks: "asyncio.Future[None]") -> None:

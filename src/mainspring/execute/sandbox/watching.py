@@ -1,8 +1,8 @@
 """Limits that nothing enforces by itself, looked at now and then while a program runs.
 
-Always: the size of its folders, with files that are deleted and still open, and its CPU time. Where no group counts them: the memory of all its processes, and how many
-there are. A program can pass a limit for as long as nobody looks, so these are a guard against accidents and greed, not an
-exact border. Called in a thread.
+Always: the size of its folders, with files that are deleted and still open, and its CPU time. Where no group counts them: the
+memory of all its processes, and how many there are. A program can pass a limit for as long as nobody looks, so these are a guard
+against accidents and greed, not an exact border. Called in a thread.
 """
 
 import contextlib

@@ -84,7 +84,7 @@ async def container(
     finally:
         if running is not None:
             ctx._services.use(running.process.usage)
-    return ContainerResult(ended.exit_code, last_output(ctx, ended), runtime.name)
+    return ContainerResult(ended.exit_code, last_output(ended), runtime.name)
 
 
 def _environment(ctx: Context, env: dict[str, str], image: str | None) -> dict[str, str]:

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from mainspring.errors import InvalidError
 from mainspring.execute.context import Context
-from mainspring.execute.masking import mask_for
+from mainspring.execute.masking import Mask, mask_for
 from mainspring.execute.sandbox.folder import Folder, checked_name
 from mainspring.execute.sandbox.run import Ended, Write
 from mainspring.execute.types import KilledError, ProgramError
@@ -19,7 +19,7 @@ class Program(Protocol):
 
     folder: Folder
 
-    async def finish(self, write: Write) -> Ended: ...
+    async def finish(self, write: Write, mask: Mask) -> Ended: ...
 
 
 def given_files(ctx: Context, files: Mapping[str, str]) -> dict[str, bytes]:
@@ -31,7 +31,7 @@ def given_files(ctx: Context, files: Mapping[str, str]) -> dict[str, bytes]:
 async def follow(ctx: Context, program: Program, outputs: list[str]) -> Ended:
     """Until it has ended; raises unless that was well. What it writes is the job's log, what it leaves its outputs."""
     async with keep_checkpoint(ctx, program.folder):
-        ended = await program.finish(ctx._services.write)
+        ended = await program.finish(ctx._services.write, mask_for(ctx._services.secrets))
     judge(ended)
     await store_outputs(ctx, program.folder, outputs)
     return ended
@@ -45,8 +45,8 @@ def judge(ended: Ended) -> None:
         raise ProgramError(f"exit code {ended.exit_code}{said}")
 
 
-def last_output(ctx: Context, ended: Ended) -> str:
-    return mask_for(ctx._services.secrets).text(ended.stdout.decode(errors="replace"))
+def last_output(ended: Ended) -> str:
+    return ended.stdout.decode(errors="replace")
 
 
 def check_program(
@@ -67,7 +67,8 @@ def check_program(
 def _last_lines(stderr: bytes) -> str:
     text = stderr.decode(errors="replace").strip()
     if len(text) > _SHOWN:
-        text = "… " + text[-_SHOWN:].partition("\n")[2]
+        end = text[-_SHOWN:]
+        text = "… " + (end.partition("\n")[2] or end)  # whole lines, if there are any
     return f"; at the end it said:\n{text}" if text else ""
 
 

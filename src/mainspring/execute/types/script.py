@@ -61,7 +61,7 @@ async def script(
     finally:
         if running is not None:
             ctx._services.use(running.process.usage)
-    return ScriptResult(ended.exit_code, last_output(ctx, ended), "bare" if order.binary is None else "sandbox")
+    return ScriptResult(ended.exit_code, last_output(ended), "bare" if order.binary is None else "sandbox")
 
 
 def _order(
