@@ -50,8 +50,8 @@ async def script(
 
     command: the program and its arguments; no shell looks at them. files: texts that it finds in its working folder, by name.
     outputs: files that it leaves there and that are kept, by names or patterns such as `*.csv` and `**/*.png`. network: may it
-    reach the machine's network, if the worker's owner allows that? isolation: `required` fails the job where there is no sandbox. `$MAINSPRING_CHECKPOINT` names a
-    file: what it holds at the end of an attempt is there again in the next.
+    reach the machine's network, if the worker's owner allows that? isolation: `required` fails the job where there is no
+    sandbox. `$MAINSPRING_CHECKPOINT` names a file: what it holds at the end of an attempt is there again in the next.
     """
     _check(command, env, files, outputs)
     check_network(network)
