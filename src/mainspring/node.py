@@ -22,6 +22,7 @@ from mainspring.runtime.gauges import Gauges
 from mainspring.runtime.log import get_logger
 from mainspring.runtime.service import Service
 from mainspring.secrets.keys import MasterKeys
+from mainspring.secrets.objects import SealedObjects
 from mainspring.secrets.sealing import Sealing
 from mainspring.secrets.vault import Vault
 from mainspring.settle.settler import Settler
@@ -74,7 +75,8 @@ class Node:
         self.pruner = Pruner(store, clock, gauges, keep_s, keep_failed_s)
         self.janitor = Janitor(store, objects, clock, gauges)
         settle = Settler(store, clock, gauges).settle
-        self.desk = Desk(store, objects, self._sealing, settle, self._wake_dispatcher)
+        sealed = SealedObjects(objects, store, self._sealing, self._vault)
+        self.desk = Desk(store, sealed, self._sealing, settle, self._wake_dispatcher)
         self.dispatcher = Dispatcher(
             *(store, clock, store.partitions, gauges, self.desk.deliver, self.desk.return_unseen),
             outfitter=Outfitter(self._sealing, self._vault),

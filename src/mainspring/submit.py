@@ -91,7 +91,9 @@ def without_conflicts(drafts: Sequence[Draft], answers: Sequence[Inserted]) -> l
     for draft, answer in zip(drafts, answers, strict=True):
         if answer.conflict:
             key = draft.options.key
-            raise ConflictError(f"key: {key!r} belongs to a job with another kind or other arguments; use another key")
+            raise ConflictError(
+                f"key: {key!r} belongs to a job with another kind, other arguments or other secrets; use another key"
+            )
     return list(answers)
 
 

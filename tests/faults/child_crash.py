@@ -19,7 +19,7 @@ from faults.scene import Jobs, make_jobs
 from mainspring import App, Context
 from mainspring.store.contract import Change, KindRecord
 from mainspring.store.opening import StoreSettings
-from mainspring.store.service import KeyRecord, Quota, TemplateRecord, TenantRecord
+from mainspring.store.service import KeyRecord, Quota, SealedRow, SecretRecord, TemplateRecord, TenantRecord
 from mainspring.testing import ManualNode
 from mainspring.verbs.documents import NewSchedule
 
@@ -98,6 +98,7 @@ class Life:
             self.acknowledged("started", "node")
             await self.submit(*(jobs.quick.job(n) for n in range(3)), jobs.quick_thread.job(3))
             await self.submit(jobs.quick.options(key="once").job(4))
+            (brief,) = await self.submit(jobs.quick.options(result_ttl="1m").job(8))
             await self.submit(jobs.flaky.job(), jobs.seen_running.job())  # type: ignore[attr-defined]
             await self.submit(*(jobs.quick.options(queue="narrow").job(n) for n in range(2)))
             later = await self.submit(*(jobs.quick.options(delay="30s").job(n) for n in range(2)))
@@ -114,7 +115,10 @@ class Life:
             await node.tick()
             await self._schedule()
             await self._serve()
+            await self._seal()
             await node.advance("3m")
+            await self._app.store.expire_results([brief.key])  # which the janitor may have done
+            self.acknowledged("expire", brief.id)
 
     async def _schedule(self) -> None:
         yearly = NewSchedule(name="yearly", kind="quick", rule={"cron": "0 0 1 1 *"}, arguments={"number": 0})
@@ -146,6 +150,20 @@ class Life:
         self.acknowledged("audit", "both")
         await store.erase_tenant("guest", 100)
         self.acknowledged("erase", "guest")
+
+    async def _seal(self) -> None:
+        store = self._app.store
+        assert await store.agree("home", "here") == "here"
+        self.acknowledged("agree", "here")
+        old = SecretRecord(tenant="default", name="token", key="a", sealed=b"sealed:a", changed_at=0, changed_by="")
+        await store.put_secrets([old])
+        self.acknowledged("secret", "token")
+        assert await store.replace_sealed("secret", [(SealedRow("default/token", b"sealed:a"), b"sealed:b")], "b") == 1
+        self.acknowledged("rewrap", "token")
+        await store.delete_secrets([("default", "token")])
+        self.acknowledged("forget", "token")
+        assert await store.seal_tenant("vault", True)
+        self.acknowledged("seal", "vault")
 
     async def _adopt(self) -> None:
         """A remote worker outlives its server and goes on at the next one."""

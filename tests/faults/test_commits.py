@@ -17,7 +17,7 @@ from mainspring.core.job import Limit, Resources
 from mainspring.core.lane import Lane
 from mainspring.core.timer import SECOND
 from mainspring.store.contract import Change, KindRecord, Pick, QueueRecord, Settlement
-from mainspring.store.service import KeyRecord, Quota, TemplateRecord, TenantRecord
+from mainspring.store.service import KeyRecord, Quota, SealedRow, SecretRecord, TemplateRecord, TenantRecord
 from mainspring.wire import Progress
 from postgres.proxy import Proxy, When
 from postgres.server import Server
@@ -361,6 +361,62 @@ class Verbs:
             return await scene.store.list_audit("default", after=0, limit=9)
 
         return act
+
+    async def agree(self, scene: Scene) -> Act:
+        async def act() -> Any:
+            first = await scene.store.agree("home", "here")
+            return first, await scene.store.agree("home", "there")
+
+        return act
+
+    async def put_secrets(self, scene: Scene) -> Act:
+        async def act() -> Any:
+            await scene.store.put_secrets([_secret("token"), _secret("other")])
+            return await scene.store.list_secrets()
+
+        return act
+
+    async def delete_secrets(self, scene: Scene) -> Act:
+        await scene.store.put_secrets([_secret("token"), _secret("other")])
+
+        async def act() -> Any:
+            return await scene.store.delete_secrets([("default", "token")]), await scene.store.list_secrets()
+
+        return act
+
+    async def replace_sealed(self, scene: Scene) -> Act:
+        await scene.store.put_secrets([_secret("token")])
+
+        async def act() -> Any:
+            row = SealedRow("default/token", b"sealed:a")
+            return await scene.store.replace_sealed(
+                "secret", [(row, b"sealed:b")], "b"
+            ), await scene.store.list_secrets()
+
+        return act
+
+    async def seal_tenant(self, scene: Scene) -> Act:
+        async def act() -> Any:
+            answer = await scene.store.seal_tenant("vault", True)
+            return answer, [(tenant.name, tenant.sealed) for tenant in await scene.store.list_tenants()]
+
+        return act
+
+    async def expire_results(self, scene: Scene) -> Act:
+        session = await scene.session()
+        jobs = [await scene.started(session) for _ in range(3)]
+        for job in jobs:
+            await scene.settle(session, job, 1, "completed", result=b"1", expires_at=scene.clock.now() + SECOND)
+        scene.clock.advance(2)
+
+        async def act() -> Any:
+            return await scene.store.expire_results(jobs), await scene.store.list_expired(9)
+
+        return act
+
+
+def _secret(name: str) -> SecretRecord:
+    return SecretRecord(tenant="default", name=name, key="a", sealed=b"sealed:a", changed_at=START, changed_by="test")
 
 
 def _key(id_: str, role: str = "viewer") -> KeyRecord:

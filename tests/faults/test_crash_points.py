@@ -19,6 +19,7 @@ from faults.harness import Site
 from faults.places import Place
 from mainspring.core.partition import format_id
 from mainspring.core.timer import SECOND, to_micros
+from mainspring.store.contract import EXPIRED
 
 _VERBS = crash.writing_verbs("sqlite")
 _FLOW = (
@@ -111,6 +112,7 @@ def _check(site: Site, past: Site, promised: Acks, step: str, point: str) -> Non
     _check_states(site, promised, old, step, point)
     _check_occurrences(site, promised)
     _check_service(site, promised, (step, point))
+    _check_sealed(site, promised, (step, point))
     tally = check_effects(site, promised["submit"])
     assert tally.unexplained <= len(old), "only jobs that were pruned since may have been repeated without a record"
 
@@ -186,9 +188,26 @@ def _check_service(site: Site, promised: Acks, ended: tuple[str, str]) -> None:
         assert said == [(1, None)]
     else:
         assert set(guests) >= promised["guest"]
-    marks = [erased_at is not None for (erased_at,) in site.rows("select erased_at from tenant")]
+    marks = [erased_at is not None for (erased_at,) in site.rows("select erased_at from tenant where name = 'guest'")]
     assert len(marks) == 1 or not promised["tenant"]
     assert all(marks) or not promised["erase"]
+
+
+def _check_sealed(site: Site, promised: Acks, ended: tuple[str, str]) -> None:
+    """As long as nothing has taken it away; and what took it away stays so."""
+    homes = [value for (value,) in site.rows("select value from setting where name = 'home'")]
+    assert homes == ["here"] or not promised["agree"]
+    secrets = [bytes(sealed) for (sealed,) in site.rows("select sealed from secret")]
+    if promised["forget"] or ended == ("delete_secrets", "committed"):
+        assert secrets == []
+    elif promised["rewrap"] or ended == ("replace_sealed", "committed"):
+        assert secrets == [b"sealed:b"]
+    elif promised["secret"]:
+        assert secrets == [b"sealed:a"]
+    sealed = [bool(flag) for (flag,) in site.rows("select sealed from tenant where name = 'vault'")]
+    assert sealed == [True] or not promised["seal"]
+    results = {format_id(job): bytes(data) for job, data in site.rows("select job, data from result")}
+    assert all(results[job] == EXPIRED for job in promised["expire"])
 
 
 class _Occurring(Struct):

@@ -134,7 +134,9 @@ def _answer(draft: Draft, inserted: Inserted) -> Answer:
     if not inserted.conflict:
         return inserted
     key = draft.options.key
-    return ConflictError(f"key: {key!r} belongs to a job with another kind or other arguments; use another key")
+    return ConflictError(
+        f"key: {key!r} belongs to a job with another kind, other arguments or other secrets; use another key"
+    )
 
 
 def _shown(answers: Sequence[Answer]) -> list[d.SubmittedItem]:

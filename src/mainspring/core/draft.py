@@ -7,7 +7,7 @@ what the user said and the store's clock.
 import hashlib
 from typing import TypeVar
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, json
 
 from mainspring.core.job import (
     DEFAULT_COMPLEXITY,
@@ -120,4 +120,8 @@ def _slot(tenant: str, key: str | None, schedule: str | None) -> int | None:
 
 
 def _digest(draft: Draft) -> bytes:
-    return hashlib.blake2b(draft.kind.encode() + b"\0" + draft.arguments, digest_size=16).digest()
+    """Of what a job does: its kind, its arguments, and the secrets it does it with."""
+    wish = draft.kind.encode() + b"\0" + draft.arguments
+    if secrets := _said(draft.options.secrets, {}):
+        wish += b"\0" + json.encode(secrets, order="sorted")
+    return hashlib.blake2b(wish, digest_size=16).digest()

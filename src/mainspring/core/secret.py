@@ -10,6 +10,7 @@ from typing import Final
 from mainspring.errors import InvalidError
 
 SEALED: Final = b"sealed:"  # how everything begins that is sealed; JSON never does
+OBJECT_KEY: Final = "\nobjects "  # how the names of keys of objects begin; no other secret has a line break
 MIN_SECRET: Final = 4  # characters: what is shorter cannot be masked without tearing every text apart
 MAX_SECRET_BYTES: Final = 32_768
 MAX_SECRETS: Final = 32  # of one job

@@ -21,8 +21,9 @@ from mainspring.dispatch.dispatcher import Dispatcher
 from mainspring.dispatch.matcher import Seat
 from mainspring.dispatch.place import Cancel, Place
 from mainspring.errors import MainspringError, SecretsError, SessionEndedError, StoreUnavailableError
-from mainspring.objects.place import Data, ObjectPlace
+from mainspring.objects.place import Data
 from mainspring.runtime.log import get_logger
+from mainspring.secrets.objects import SealedObjects
 from mainspring.secrets.sealing import Sealing
 from mainspring.store.contract import Attempts, LiveJob, Sessions
 from mainspring.wire import Assignment, Failure, Outcome, OutcomeType, PullReply, Report, ReportReply, WorkerInfo
@@ -47,7 +48,7 @@ class Desk:
     node: bytes  # set by the node when it has joined
 
     def __init__(
-        self, store: DeskStore, objects: ObjectPlace, sealing: Sealing, settle: Settle, wake: Callable[[], None]
+        self, store: DeskStore, objects: SealedObjects, sealing: Sealing, settle: Settle, wake: Callable[[], None]
     ) -> None:
         self._store = store
         self._objects = objects
@@ -179,27 +180,30 @@ class Desk:
 
     def _sealed_outcome(self, live: Assignment | LiveJob, outcome: Outcome, result: bytes) -> Outcome:
         """Where it cannot be sealed, this attempt has failed, and no other: perhaps the next is with a node that has the key."""
-        tenant = self.dispatcher.lanes.known[live.lane].lane.tenant
         try:
-            return structs.replace(outcome, result=self._sealing.seal(tenant, live.job, "result", result))
+            return structs.replace(outcome, result=self._sealing.seal(self._owner(live), live.job, "result", result))
         except SecretsError as error:
             why = Failure(Reason.SECRETS, type(error).__name__, f"the result cannot be sealed: {error}")
             return Outcome(live.job, live.attempt, OutcomeType.FAILED, failure=why, usage=outcome.usage)
 
+    def _owner(self, live: Assignment | LiveJob) -> str:
+        """Its tenant."""
+        return self.dispatcher.lanes.known[live.lane].lane.tenant
+
     async def put_object(self, session: bytes, job: bytes, attempt: int, name: str, data: Data) -> None:
-        self._check_live(session, job, attempt)
-        await self._objects.put(job, check_place(name, attempt), data)
+        live = self._live(session, job, attempt)
+        await self._objects.put(self._owner(live), job, check_place(name, attempt), data)
         if attempt > 1 and name.startswith(CHECKPOINTS):
             await self._forget_earlier(job, attempt)
 
     async def get_object(self, session: bytes, job: bytes, attempt: int, name: str) -> AsyncGenerator[bytes, None]:
-        self._check_live(session, job, attempt)
-        async with aclosing(self._objects.get(job, check_place(name))) as pieces:
+        live = self._live(session, job, attempt)
+        async with aclosing(self._objects.get(self._owner(live), job, check_place(name))) as pieces:
             async for piece in pieces:
                 yield piece
 
     async def find_objects(self, session: bytes, job: bytes, attempt: int, prefix: str) -> list[Found]:
-        self._check_live(session, job, attempt)
+        self._live(session, job, attempt)
         return await self._objects.find(job, check_prefix(prefix))
 
     async def _forget_earlier(self, job: bytes, attempt: int) -> None:
@@ -208,10 +212,12 @@ class Desk:
             if attempt_of(each.name) < attempt:
                 await self._objects.delete(job, each.name)
 
-    def _check_live(self, session: bytes, job: bytes, attempt: int) -> None:
+    def _live(self, session: bytes, job: bytes, attempt: int) -> Assignment | LiveJob:
         """A worker reaches the objects of what it runs, and no others."""
-        if not self._place(session).holds(job, attempt):
+        place = self._place(session)
+        if not place.holds(job, attempt):
             raise SessionEndedError("this attempt is no longer with this session")
+        return place.live[job]
 
     async def end(self, session: bytes) -> None:
         """The worker leaves, and hands back what it has not reported."""

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from mainspring.core.lifecycle import Reason
 from mainspring.core.objects import INLINE_RESULT_BYTES, MAX_OUTPUTS, RESULT, check_media, output
-from mainspring.errors import InvalidError, SessionEndedError
+from mainspring.errors import InvalidError, SecretsError, SessionEndedError
 from mainspring.execute.services import Services
 from mainspring.wire import Failure, Outcome, OutcomeType, Stored
 
@@ -38,6 +38,9 @@ async def keep_result(services: Services, outcome: Outcome) -> Outcome:
     except InvalidError as error:
         why = Failure(Reason.RESULT, "InvalidError", str(error))
         return Outcome(outcome.job, outcome.attempt, OutcomeType.FAILED, failure=why, retry=False, usage=outcome.usage)
+    except SecretsError as error:  # perhaps the next attempt is with a node that has keys
+        why = Failure(Reason.SECRETS, "SecretsError", f"the result cannot be sealed: {error}")
+        return Outcome(outcome.job, outcome.attempt, OutcomeType.FAILED, failure=why, usage=outcome.usage)
     stored = Stored(RESULT, len(data), hashlib.sha256(data).hexdigest(), "application/json")
     return replace(outcome, result=None, outputs=(stored, *outcome.outputs))
 

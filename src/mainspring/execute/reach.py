@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 
 from mainspring.core.objects import Found
 from mainspring.core.retry import Backoff
-from mainspring.errors import InvalidError, NotFoundError, SessionEndedError
+from mainspring.errors import InvalidError, NotFoundError, SecretsError, SessionEndedError
 from mainspring.execute.link import Link
 from mainspring.execute.patience import persist
 from mainspring.wire import Assignment
 
-_FINAL = (InvalidError, NotFoundError)
+_FINAL = (InvalidError, NotFoundError, SecretsError)
 _T = TypeVar("_T")
 
 

@@ -20,7 +20,7 @@ from mainspring.secrets.keys import KEY_BYTES, NO_KEYS, MasterKeys
 
 _VERSION: Final = b"1"
 _NONCE_BYTES: Final = 12
-_BROKEN = (
+BROKEN = (
     "a sealed value does not open: it was altered, moved from another place, or sealed with another key of the same id"
 )
 
@@ -97,30 +97,30 @@ def _parts(sealed: bytes) -> tuple[str, bytes, bytes]:
     """Key id, wrapped data key, value."""
     parts = sealed.split(b":")
     if not is_sealed(sealed) or len(parts) != 5 or parts[1] != _VERSION or not parts[2].isascii():
-        raise SecretsError(_BROKEN)
+        raise SecretsError(BROKEN)
     return parts[2].decode(), parts[3], parts[4]
 
 
 def _encrypted(key: bytes, value: bytes, bound: bytes) -> bytes:
     nonce = secrets.token_bytes(_NONCE_BYTES)
-    return urlsafe_b64encode(nonce + _cipher(key).encrypt(nonce, value, bound))
+    return urlsafe_b64encode(nonce + cipher(key).encrypt(nonce, value, bound))
 
 
 def _decrypted(key: bytes, encoded: bytes, bound: bytes) -> bytes:
-    cipher = _cipher(key)
+    opener = cipher(key)
     from cryptography.exceptions import InvalidTag
 
     try:
         data = urlsafe_b64decode(encoded)
         if urlsafe_b64encode(data) != encoded:  # the last character has bits that decoding would overlook
-            raise SecretsError(_BROKEN)
-        value: bytes = cipher.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], bound)
+            raise SecretsError(BROKEN)
+        value: bytes = opener.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], bound)
         return value
     except (InvalidTag, ValueError):
-        raise SecretsError(_BROKEN) from None
+        raise SecretsError(BROKEN) from None
 
 
-def _cipher(key: bytes) -> Any:
+def cipher(key: bytes) -> Any:
     try:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     except ModuleNotFoundError as error:

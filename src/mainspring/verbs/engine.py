@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from mainspring.access.audit import Actor, AuditLog
 from mainspring.objects.place import ObjectPlace
 from mainspring.secrets.keys import MasterKeys
+from mainspring.secrets.objects import SealedObjects
 from mainspring.secrets.sealing import Sealing
 from mainspring.secrets.vault import Vault
 from mainspring.store.contract import Store
@@ -58,7 +59,8 @@ class Engine:
         self.audit = AuditLog(store)
         self.events = EventLog(store)
         self.watch = JobWatch(store)
-        self.pieces = Pieces(store, objects)
+        self.sealed = SealedObjects(objects, store, self.sealing, self.vault)
+        self.pieces = Pieces(store, self.sealed)
         self._silence = [store.subscribe(part.hear) for part in (self.waiter, self.events, self.watch, self.sealing)]
 
     def verbs(self, tenant: str | None, actor: Actor) -> "LocalVerbs":

@@ -107,7 +107,7 @@ class LocalJobs:
 
     async def result(self, job: str) -> AsyncGenerator[bytes, None]:
         record, ended = await self._record_and_end(job)
-        async with aclosing(read_result(self._engine.objects, record, ended, self._store.clock.now())) as pieces:
+        async with aclosing(read_result(self._engine.sealed, record, ended, self._store.clock.now())) as pieces:
             async for piece in pieces:
                 yield piece
 
@@ -119,7 +119,7 @@ class LocalJobs:
         record, ended = await self._record_and_end(job)
         outputs = [] if ended is None else outputs_of(ended, self._store.clock.now())
         find_output(outputs, job, name)
-        async with aclosing(read_output(self._engine.objects, record, name)) as pieces:
+        async with aclosing(read_output(self._engine.sealed, record, name)) as pieces:
             async for piece in pieces:
                 yield piece
 

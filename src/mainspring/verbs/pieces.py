@@ -14,7 +14,7 @@ from msgspec import Struct
 from mainspring.core.job import JobRecord
 from mainspring.core.lifecycle import ENDED
 from mainspring.errors import NotFoundError, StoreUnavailableError
-from mainspring.objects.place import ObjectPlace
+from mainspring.secrets.objects import SealedObjects
 from mainspring.store.contract import Store
 
 POLL_S = 0.5
@@ -43,7 +43,7 @@ class Piece(Struct, frozen=True):
 class Pieces:
     """Made in the event loop in which it is used."""
 
-    def __init__(self, store: Store, objects: ObjectPlace) -> None:
+    def __init__(self, store: Store, objects: SealedObjects) -> None:
         self._store = store
         self._objects = objects
         self._glances = _Glances()
@@ -57,7 +57,7 @@ class Pieces:
         self, record: JobRecord, room: Room, *, first: Place = START, attempt: int | None = None, follow: bool = False
     ) -> AsyncGenerator[Piece, None]:
         """From the piece `first` on, of one attempt or of all of them. `follow`: until the job, or that attempt, has ended."""
-        cursor = _Cursor(record.id, room, first, attempt)
+        cursor = _Cursor(record, room, first, attempt)
         seen: JobRecord | None = record
         before = -1  # the attempt that ran when we listed
         while seen is not None and not self._closed.is_set():
@@ -87,7 +87,7 @@ class Pieces:
                 cursor.enter(place[0])
             if place[0] >= running and not over and place != cursor.next:
                 break
-            data = await self._get(cursor.job, cursor.room.name(*place))
+            data = await self._get(cursor, cursor.room.name(*place))
             if data is not None:
                 cursor.next = place
                 yield cursor.took(data)
@@ -100,13 +100,13 @@ class Pieces:
     async def _next(self, cursor: "_Cursor") -> bytes | None:
         name = cursor.room.name(*cursor.next)
         try:
-            return await self._glances.ask((cursor.job, name), lambda: self._get(cursor.job, name))
+            return await self._glances.ask((cursor.job, name), lambda: self._get(cursor, name))
         except StoreUnavailableError:
             return None  # asked again in a moment
 
-    async def _get(self, job: bytes, name: str) -> bytes | None:
+    async def _get(self, cursor: "_Cursor", name: str) -> bytes | None:
         try:
-            return await self._objects.read(job, name)
+            return await self._objects.read(cursor.tenant, cursor.job, name)
         except NotFoundError:
             return None
 
@@ -131,8 +131,8 @@ class Pieces:
 class _Cursor:
     """Where somebody stands: `next` is what he has not read."""
 
-    def __init__(self, job: bytes, room: Room, first: Place, only: int | None) -> None:
-        self.job = job
+    def __init__(self, record: JobRecord, room: Room, first: Place, only: int | None) -> None:
+        self.job, self.tenant = record.id, record.tenant
         self.room = room
         self.only = only
         self.prefix = room.prefix if only is None else room.name(only, None)

@@ -15,7 +15,7 @@ from mainspring.core.objects import RESULT, output
 from mainspring.core.partition import format_id
 from mainspring.core.timer import Micros
 from mainspring.errors import ConflictError, NotFoundError
-from mainspring.objects.place import ObjectPlace
+from mainspring.secrets.objects import SealedObjects
 from mainspring.store.contract import EXPIRED, Ended
 from mainspring.verbs import documents as d
 from mainspring.wire import Stored
@@ -42,15 +42,15 @@ def find_output(outputs: Sequence[d.OutputDocument], job: str, name: str) -> d.O
     raise NotFoundError(f"job {job} has no output {name!r}; it has: {known}")
 
 
-async def read_output(objects: ObjectPlace, record: JobRecord, name: str) -> AsyncGenerator[bytes, None]:
+async def read_output(objects: SealedObjects, record: JobRecord, name: str) -> AsyncGenerator[bytes, None]:
     """Its bytes. It is there: it has been found in the list."""
-    async with aclosing(objects.get(record.id, output(record.attempt, name))) as pieces:
+    async with aclosing(objects.get(record.tenant, record.id, output(record.attempt, name))) as pieces:
         async for piece in pieces:
             yield piece
 
 
 async def read_result(
-    objects: ObjectPlace, record: JobRecord, ended: Ended | None, now: Micros
+    objects: SealedObjects, record: JobRecord, ended: Ended | None, now: Micros
 ) -> AsyncGenerator[bytes, None]:
     """What the job returned, as JSON."""
     if ended is None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from mainspring.access.audit import Actor
 from mainspring.core.job import DEFAULT_TENANT
 from mainspring.core.options import check_name
-from mainspring.core.secret import check_secret
+from mainspring.core.secret import OBJECT_KEY, check_secret
 from mainspring.core.timer import from_micros
 from mainspring.errors import InvalidError, NotFoundError
 from mainspring.secrets.envelope import required
@@ -33,7 +33,8 @@ class LocalSecrets:
         self._actor = actor
 
     async def list(self) -> Sequence[d.SecretDocument]:
-        return [_document(secret) for secret in await self._store.list_secrets(self._tenant)]
+        found = await self._store.list_secrets(self._tenant)
+        return [_document(secret) for secret in found if not secret.name.startswith(OBJECT_KEY)]
 
     async def set(self, name: str, value: str) -> d.SecretDocument:
         if check_name("name", name) in _ADDRESSES:

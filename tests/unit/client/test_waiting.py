@@ -29,7 +29,9 @@ def ended(
     documents = [
         {"id": id_, "kind": "send", "state": "completed", "reason": None, "result": 1, "error": None} for id_ in ids
     ]
-    return web.Response(body=json.encode({"ended": documents, "unknown": list(unknown), "unreadable": dict(unreadable)}))
+    return web.Response(
+        body=json.encode({"ended": documents, "unknown": list(unknown), "unreadable": dict(unreadable)})
+    )
 
 
 class Desk:

@@ -1,5 +1,6 @@
 """From a wish to a row."""
 
+import hashlib
 from datetime import UTC, datetime
 from typing import Any
 
@@ -102,6 +103,16 @@ def test_cache_is_such_a_claim_too_and_says_that_it_reuses() -> None:
     assert not claim("k", b"1", unique=60).reuse
     assert first.key == claim("k", b"1", cache=5).key
     assert first.key not in (claim("k", b"2", cache=60).key, claim("k", b"1", unique=60).key)
+
+
+@pytest.mark.parametrize("claiming", [{"key": "a"}, {"unique": 60}, {"cache": 60}])
+def test_i2_a_job_with_another_secret_is_another_job(claiming: dict[str, Any]) -> None:
+    first = claim("k", b"1", secrets={"A": "a", "B": "b"}, **claiming)
+    assert first == claim("k", b"1", secrets={"B": "b", "A": "a"}, **claiming)
+    assert first.digest != claim("k", b"1", secrets={"A": "b", "B": "a"}, **claiming).digest
+    assert first.digest != claim("k", b"1", **claiming).digest
+    plain = hashlib.blake2b(b"k\0001", digest_size=16).digest()  # as it always was
+    assert claim("k", b"1", **claiming).digest == claim("k", b"1", secrets={}, **claiming).digest == plain
 
 
 @given(st.text(min_size=1), st.binary(), st.text(min_size=1), st.binary())

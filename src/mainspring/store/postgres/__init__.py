@@ -368,7 +368,7 @@ class PostgresStore:
 
     async def agree(self, name: str, value: str | None) -> str | None:
         if value is not None:
-            await self._write(catalog.put_setting, name, value)
+            await self._write(catalog.agree, name, value)
         return await self._read(catalog.read_setting, name)
 
     async def read_lanes(self, numbers: Sequence[int]) -> dict[int, Lane]:

@@ -12,7 +12,7 @@ from mainspring.store.postgres.database import Tx
 _decode_lane = json.Decoder(Lane).decode
 
 
-async def put_setting(tx: Tx, name: str, value: str) -> None:
+async def agree(tx: Tx, name: str, value: str) -> None:
     await tx.fetch("put_setting", name, value)
 
 

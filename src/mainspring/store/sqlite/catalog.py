@@ -15,7 +15,7 @@ from mainspring.store.sqlite.writer import Tx
 _decode_lane = json.Decoder(Lane).decode
 
 
-def put_setting(tx: Tx, name: str, value: str) -> None:
+def agree(tx: Tx, name: str, value: str) -> None:
     tx.execute(Q["put_setting"], (name, value))
 
 
