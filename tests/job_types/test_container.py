@@ -17,13 +17,15 @@ from execute.typed import JOB, Typed, typed
 
 from conftest import absent
 from job_types.runtimes import NoRuntimeError, find_runc, make_root
+from mainspring.core.job import Options
 from mainspring.core.objects import Found
 from mainspring.execute.containers.ability import Ability, problem_of, sweep
 from mainspring.execute.containers.bundle import Bundles
 from mainspring.execute.containers.leftovers import is_left
+from mainspring.execute.sandbox.limits import Limits
 from mainspring.execute.types import container
 from mainspring.execute.types.container import TYPE
-from mainspring.wire import Outcome, OutcomeType
+from mainspring.wire import Assignment, Outcome, OutcomeType
 
 
 @pytest.fixture(scope="module")
@@ -89,13 +91,40 @@ async def test_it_is_nobody_and_can_write_nowhere_else(worker: Typed) -> None:
     assert (await log(worker)).count(b"Read-only file system") == 2
 
 
-async def test_it_has_a_network_of_its_own_unless_it_asks(worker: Typed) -> None:
+async def test_it_has_a_network_of_its_own_unless_it_asks(worker: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAINSPRING_SCRIPT_NETWORK", "allow")
     count = shell("cat /proc/net/dev")
     alone = await worker.result(root="small", command=count)
     assert [line.split(":")[0].strip() for line in alone["stdout"].splitlines()[2:]] == ["lo"]
     here = await worker.result(root="small", command=count, network=True)
     names = {line.split(":")[0].strip() for line in here["stdout"].splitlines()[2:]}
     assert names == {name for _, name in socket.if_nameindex()}
+
+
+async def test_the_owner_of_a_worker_has_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAINSPRING_MAX_LIMITS", "memory_mb=2048")
+    async with typed(TYPE) as worker:
+        assert "MAINSPRING_SCRIPT_NETWORK=allow" in await worker.failure(image="alpine", network=True)
+        told = await worker.failure(image="alpine", limits=Limits(memory_mb=4096))
+    assert told == "limits.memory_mb: the job asks for 4096, and its worker allows 2048 (MAINSPRING_MAX_LIMITS)"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"image": "--privileged"}, "'--privileged' is no name of an image"),
+        ({"image": "alpine", "env": {"AWS_SECRET_ACCESS_KEY\nX": "1"}}, "is no name for a variable of a job"),
+    ],
+)
+async def test_what_was_not_checked_at_submit_is_checked_at_run(arguments: dict[str, Any], said: str) -> None:
+    """Whoever wrote the job, by whatever way, chooses no options of podman and docker."""
+    async with typed(TYPE) as worker:
+        data = json.dumps(arguments).encode()
+        worker.link.assign(Assignment(JOB, 1, "default", "default", "container", data, Options()))
+        outcome = await worker.link.outcome(JOB)
+    assert outcome.failure is not None
+    assert said in outcome.failure.message
+    assert not outcome.retry
 
 
 async def log(worker: Typed) -> bytes:

@@ -201,6 +201,9 @@ async def test_nothing_of_it_stays_on_the_disk(
         ({"command": []}, "arguments.command: names no program"),
         ({"command": ["a\0b"]}, "arguments.command: holds a NUL"),
         ({"command": ["a"], "env": {"A=B": "c"}}, "'A=B' is no name"),
+        ({"command": ["a"], "env": {"AWS_SECRET_ACCESS_KEY\nX": "1"}}, "is no name for a variable of a job"),
+        ({"command": ["a"], "env": {"1A": "1"}}, "'1A' is no name for a variable of a job"),
+        ({"command": ["a"], "env": {"": "1"}}, "'' is no name for a variable of a job"),
         ({"command": ["a"], "env": {"MAINSPRING_CHECKPOINT": "c"}}, "is no name for a variable of a job"),
         ({"command": ["a"], "files": {"../x": ""}}, "'../x' is no name of a file"),
         ({"command": ["a"], "files": {"/etc/x": ""}}, "'/etc/x' is no name of a file"),
@@ -265,6 +268,27 @@ async def test_the_policy_of_the_worker(scripts: Typed, monkeypatch: pytest.Monk
     assert "no sandbox on this machine" in (missing() or "")
     monkeypatch.setenv("MAINSPRING_ISOLATION", "strict")
     assert "'strict' is none of auto, required, off" in (missing() or "")
+
+
+async def test_the_owner_of_a_worker_has_the_last_word(scripts: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = await scripts.failure(command=["true"], network=True)
+    assert "MAINSPRING_SCRIPT_NETWORK=allow" in told
+    monkeypatch.setenv("MAINSPRING_SCRIPT_NETWORK", "allow")
+    assert (await scripts.result(command=["true"], network=True))["exit_code"] == 0
+    monkeypatch.setenv("MAINSPRING_MAX_LIMITS", "file_mb=1")
+    outcome = await scripts.run(command=["true"], limits=Limits(file_mb=2))
+    assert outcome.failure is not None
+    assert outcome.failure.message == (
+        "limits.file_mb: the job asks for 2, and its worker allows 1 (MAINSPRING_MAX_LIMITS)"
+    )
+    assert not outcome.retry
+    outcome = await scripts.run(command=["sh", "-c", "exec head -c 3000000 /dev/zero > big"])
+    assert outcome.failure is not None
+    assert "limit of 1 MB for one file" in outcome.failure.message
+    assert TYPE.about is not None
+    assert "file_mb=1" in TYPE.about()
+    monkeypatch.setenv("MAINSPRING_MAX_LIMITS", "much")
+    assert "MAINSPRING_MAX_LIMITS" in (TYPE.missing() or "")
 
 
 async def test_a_bare_program_has_its_limits_and_a_user_of_its_own() -> None:

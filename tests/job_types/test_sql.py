@@ -490,3 +490,14 @@ async def test_a_process_that_is_killed_is_tried_again(sql: Typed) -> None:
     assert outcome.retry
     assert outcome.failure is not None
     assert "was killed by SIGKILL" in outcome.failure.message
+
+
+async def test_the_owner_of_a_worker_has_the_last_word(sql: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAINSPRING_MAX_LIMITS", "memory_mb=256,processes=1")
+    told = await sql.failure(statement="select 1", memory_mb=1024)
+    assert told == "memory_mb: the job asks for 1024, and its worker allows 256 (MAINSPRING_MAX_LIMITS)"
+    assert "threads: the job asks for 8" in await sql.failure(statement="select 1", threads=8)
+    asked = "select current_setting('threads') as threads, current_setting('memory_limit') as memory"
+    assert (await sql.result(statement=asked))["rows"] == [{"threads": 1, "memory": "256.0 MiB"}]
+    monkeypatch.setenv("MAINSPRING_MAX_LIMITS", "memory_mb=")
+    assert "MAINSPRING_MAX_LIMITS" in (TYPE.missing() or "")

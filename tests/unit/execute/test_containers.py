@@ -8,11 +8,13 @@ import pytest
 from msgspec import json, structs
 
 from mainspring.errors import InvalidError, MainspringError
-from mainspring.execute.containers.ability import Ability, may_pull
+from mainspring.execute.containers.ability import Ability, may_pull, problem_of, sweep
 from mainspring.execute.containers.bundle import Bundles, description
+from mainspring.execute.containers.clients import environment
 from mainspring.execute.containers.engines import Engine
 from mainspring.execute.containers.leftovers import is_left, name_for, place
 from mainspring.execute.containers.plan import Plan
+from mainspring.execute.containers.run import _remove as remove
 from mainspring.execute.sandbox.folder import Folder
 from mainspring.execute.sandbox.limits import Limits
 from mainspring.execute.types.catalogue import type_kind
@@ -203,3 +205,21 @@ def test_the_policy_of_pulls_is_one_of_two_words(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("MAINSPRING_CONTAINER_PULL", "always")
     with pytest.raises(InvalidError, match="expected never or missing"):
         may_pull()
+
+
+def test_programs_of_engines_get_nothing_of_the_workers_secrets(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor may their clients hand it on: also those that ask and remove."""
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret")
+    monkeypatch.setenv("MAINSPRING_KEY", "s3cret")
+    monkeypatch.setenv("DOCKER_HOST", "unix:///run/docker.sock")
+    seen = folder / "seen"
+    program = folder / "docker"
+    program.write_text(f"#!/bin/sh\nenv >> {seen}\n")
+    program.chmod(0o755)
+    engine = Engine("docker", str(program), pull=False)
+    assert problem_of(engine) is None
+    sweep(engine)
+    remove(engine, "mainspring-x")
+    assert seen.read_text().count("DOCKER_HOST=unix:///run/docker.sock") == 3
+    assert "s3cret" not in seen.read_text()
+    assert not {"AWS_SECRET_ACCESS_KEY", "MAINSPRING_KEY"} & set(environment())

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from mainspring.errors import InvalidError
 from mainspring.execute.containers.bundle import Bundles
+from mainspring.execute.containers.clients import environment
 from mainspring.execute.containers.engines import Engine
 from mainspring.execute.containers.leftovers import is_left, name_for, place
 from mainspring.execute.containers.plan import Plan
@@ -89,7 +90,8 @@ def sweep(runtime: Runtime) -> None:
 def _names(runtime: Runtime) -> list[str]:
     if isinstance(runtime, Bundles):
         return os.listdir(runtime.place)
-    return subprocess.run(runtime.names(), capture_output=True, text=True, timeout=_TRIAL_S).stdout.split()
+    command = runtime.names()
+    return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=_TRIAL_S).stdout.split()
 
 
 def _tried(runtime: Runtime) -> str | None:
@@ -110,7 +112,13 @@ def _tried(runtime: Runtime) -> str | None:
 def _failure(command: list[str]) -> str | None:
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_TRIAL_S
+            command,
+            stdin=subprocess.DEVNULL,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TRIAL_S,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)

@@ -1,8 +1,8 @@
 """podman and docker: the command lines.
 
-What a job says never becomes an option: images have a form of their own, everything else stands behind an option's name or after
-the image. Its environment goes through a file, because the engine's own program must not see it (a DOCKER_HOST or an LD_PRELOAD
-there would be a way out) and neither must whoever lists processes.
+What a job says never becomes an option: images have a form of their own (checked at submit and again at run), everything else
+stands behind an option's name or after the image. Its environment goes through a file, because the engine's own program must not
+see it (a DOCKER_HOST or an LD_PRELOAD there would be a way out) and neither must whoever lists processes.
 """
 
 import os

@@ -4,9 +4,7 @@ The runtime's program is started bare, under the keeper: if the worker is killed
 for all but docker is the container. Whatever ended it otherwise than by itself, it is removed by its name afterwards.
 """
 
-import os
 import subprocess
-import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -14,6 +12,7 @@ from functools import partial
 from msgspec import structs
 
 from mainspring.execute.containers.ability import Runtime
+from mainspring.execute.containers.clients import environment
 from mainspring.execute.containers.plan import Plan
 from mainspring.execute.masking import NO_MASK, Mask
 from mainspring.execute.sandbox.folder import Folder, new_folder
@@ -83,19 +82,18 @@ def _order(runtime: Runtime, plan: Plan, folder: Folder) -> Order:
     if runtime.limits_itself:
         limits = structs.replace(limits, memory_mb=_UNWATCHED, processes=_UNWATCHED)
     command = runtime.start(plan, folder)
-    return Order(command=command, env=_environment(), limits=limits, binary=None, uid=None, tree=None, trusted=True)
-
-
-def _environment() -> dict[str, str]:
-    """The runtime's program is the machine's own, and may be told where its engine is; but nothing of ours."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith("MAINSPRING_")}
-    return own | {"TMPDIR": tempfile.gettempdir()}  # not the program's
+    return Order(command=command, env=environment(), limits=limits, binary=None, uid=None, tree=None, trusted=True)
 
 
 def _remove(runtime: Runtime, name: str) -> None:
     try:
         subprocess.run(
-            runtime.remove(name), capture_output=True, stdin=subprocess.DEVNULL, timeout=_REMOVE_S, check=True
+            runtime.remove(name),
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            env=environment(),
+            timeout=_REMOVE_S,
+            check=True,
         )
     except (OSError, subprocess.SubprocessError) as error:
         _log.warning("a container may be left behind; the next worker here tries again", name=name, error=str(error))

@@ -11,7 +11,6 @@ Used by the types that start programs; sees neither jobs nor contexts. From the 
     cgroups, users, limits   what it may use, and as whom it runs
 
 Guarantees: when `run` returns or raises, nothing that a sandboxed program started is left, and neither if the worker is killed; a
-bare one of the worker's own user could hide. What a
-sandboxed program can reach is in `bubblewrap`, what it may ask of the kernel in `seccomp`; docs/concepts/sandbox.md says what
-follows from that, and what does not.
+bare one of the worker's own user could hide. What a sandboxed program can reach is in `bubblewrap`, what it may ask of the kernel
+in `seccomp`; docs/concepts/sandbox.md says what follows from that, and what does not.
 """

@@ -2,7 +2,7 @@
 
 How that is done is the matter of `execute.containers`; everything else is as for scripts: files in and out, secrets as environment,
 the log, a checkpoint, the verdict. The program is not root, has no capabilities, cannot write but to its own folders, and has no
-network unless the job asks for it.
+network unless the job asks for it and the worker's owner allows it.
 
 The worker's policy: MAINSPRING_CONTAINER_ROOTS is the folder that root folders are in (else there are none), and
 MAINSPRING_CONTAINER_PULL=missing lets images be got from registries (else only those that are here can run).
@@ -15,6 +15,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from mainspring.errors import InvalidError
+from mainspring.execute.ceilings import bounded, check_network, problem
+from mainspring.execute.ceilings import describe as describe_ceilings
 from mainspring.execute.containers.ability import Runtime, ability
 from mainspring.execute.containers.leftovers import name_for
 from mainspring.execute.containers.plan import WORK, Plan
@@ -64,6 +66,9 @@ async def container(
     and its arguments, for an image else what it says itself. files, outputs, limits, `$MAINSPRING_CHECKPOINT`: as for scripts; the
     working folder is /work.
     """
+    _check(image, root, command, env, files, outputs)
+    check_network(network)
+    allowed = bounded(limits)
     runtime, folder = _runtime(image, root)
     plan = Plan(
         name=name_for(ctx.job_id, ctx.attempt),
@@ -72,7 +77,7 @@ async def container(
         command=command,
         env=_environment(ctx, env, image),
         network=network,
-        limits=limits,
+        limits=allowed,
         uid=sandbox_ability().users.take() or os.geteuid(),
     )
     running: Container | None = None
@@ -133,7 +138,7 @@ def _missing() -> str | None:
     if found.image is None and roots is None:
         assert found.root is not None
         return f"{found.root.name} runs root folders only: set {_ROOTS} to the folder they are in, or install podman"
-    return None
+    return problem()
 
 
 def _about() -> str:
@@ -143,7 +148,7 @@ def _about() -> str:
         for what, runtime in (("images", found.image), ("root folders", found.root))
         if runtime
     ]
-    return f"{', '.join(kept)}{_why(found.problems)}"
+    return f"{', '.join(kept)}{_why(found.problems)}; {describe_ceilings()}"
 
 
 def _check(

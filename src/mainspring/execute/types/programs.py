@@ -1,5 +1,6 @@
 """What types that run programs share: checks of arguments, files in, the program's end as the job's, its words as a result."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
@@ -11,6 +12,8 @@ from mainspring.execute.sandbox.run import Ended, Write
 from mainspring.execute.types import KilledError, ProgramError
 from mainspring.execute.types.files import CHECKPOINT, keep_checkpoint, store_outputs
 
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_EXPECTED = "expected letters, digits and _, and not MAINSPRING_ at the beginning"
 _SHOWN = 1500  # bytes of standard error in a failure
 
 
@@ -55,9 +58,9 @@ def check_program(
     for word in command:
         _refuse_nul("arguments.command", word)
     for name, value in (env or {}).items():
-        _refuse_nul(f"arguments.env.{name}", name + value)
-        if not name or "=" in name or name.startswith("MAINSPRING_"):
-            raise InvalidError("arguments.env", f"{name!r} is no name for a variable of a job")
+        if not _VARIABLE.fullmatch(name) or name.startswith("MAINSPRING_"):
+            raise InvalidError("arguments.env", f"{name!r} is no name for a variable of a job: {_EXPECTED}")
+        _refuse_nul(f"arguments.env.{name}", value)
     for name in files or ():
         checked_name("arguments.files", name)
     for pattern in outputs or ():

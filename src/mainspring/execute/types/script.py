@@ -9,6 +9,8 @@ from functools import cache
 from msgspec import Struct
 
 from mainspring.errors import InvalidError
+from mainspring.execute.ceilings import bounded, check_network, problem
+from mainspring.execute.ceilings import describe as describe_ceilings
 from mainspring.execute.context import Context
 from mainspring.execute.sandbox.ability import Isolation, ability, choose, describe, missing, policy
 from mainspring.execute.sandbox.launch import LaunchError, Order
@@ -48,10 +50,12 @@ async def script(
 
     command: the program and its arguments; no shell looks at them. files: texts that it finds in its working folder, by name.
     outputs: files that it leaves there and that are kept, by names or patterns such as `*.csv` and `**/*.png`. network: may it
-    reach the machine's network? isolation: `required` fails the job where there is no sandbox. `$MAINSPRING_CHECKPOINT` names a
-    file: what it holds at the end of an attempt is there again in the next.
+    reach the machine's network, if the worker's owner allows that? isolation: `required` fails the job where there is no
+    sandbox. `$MAINSPRING_CHECKPOINT` names a file: what it holds at the end of an attempt is there again in the next.
     """
-    order = _order(ctx, command, env, stdin, network, isolation, limits)
+    _check(command, env, files, outputs)
+    check_network(network)
+    order = _order(ctx, command, env, stdin, network, isolation, bounded(limits))
     running: Running | None = None
     try:
         async with started(order, given_files(ctx, files)) as running:
@@ -108,4 +112,12 @@ def _check(
     check_program(command, env, files, outputs)
 
 
-TYPE = JobType("script", script, missing, check=_check, give_up_on=(InvalidError,), about=describe)
+def _missing() -> str | None:
+    return missing() or problem()
+
+
+def _about() -> str:
+    return f"{describe()}; {describe_ceilings()}"
+
+
+TYPE = JobType("script", script, _missing, check=_check, give_up_on=(InvalidError,), about=_about)

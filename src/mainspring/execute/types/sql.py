@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 
 from mainspring.errors import InvalidError, MainspringError
 from mainspring.execute.addresses import allowed
+from mainspring.execute.ceilings import ceilings, lowered
 from mainspring.execute.context import Context
 from mainspring.execute.placeholders import Secret, fill_url, fill_value
 from mainspring.execute.sql import postgres
@@ -23,6 +24,9 @@ from mainspring.execute.sql.process import make_folder, perform
 from mainspring.execute.types import JobType
 
 MEDIA: Final = "application/vnd.apache.parquet"
+
+MEMORY_MB: Final = 512
+THREADS: Final = 2
 
 _SUFFIX = ".parquet"
 _PLACEHOLDER = "{secret:"
@@ -58,8 +62,8 @@ async def sql(
     sources: dict[str, str | Query] = {},  # noqa: B006  (nobody changes it)
     parameters: dict[str, Any] = {},  # noqa: B006
     to: str | Table | None = None,
-    memory_mb: Annotated[int, Meta(ge=64, le=1_048_576)] = 512,
-    threads: Annotated[int, Meta(ge=1, le=64)] = 2,
+    memory_mb: Annotated[int, Meta(ge=64, le=1_048_576)] = MEMORY_MB,
+    threads: Annotated[int, Meta(ge=1, le=64)] = THREADS,
 ) -> SqlResult:
     """Run statements of DuckDB; what the last one finds is the result.
 
@@ -68,6 +72,7 @@ async def sql(
     {"postgres": URL, "table": name, "mode": "append" or "replace"}. `{secret:NAME}` in a database's URL and in a parameter
     stands for a secret of the job.
     """
+    most = ceilings()
     folder = make_folder(ctx.scratch)
     order = Order(
         statements=[statement] if isinstance(statement, str) else statement,
@@ -75,8 +80,8 @@ async def sql(
         sources={name: _source(name, source, ctx.secret) for name, source in sources.items()},
         to=_target(to, folder, ctx.secret),
         folder=str(folder),
-        memory_mb=memory_mb,
-        threads=threads,
+        memory_mb=lowered("memory_mb", memory_mb, MEMORY_MB, most.memory_mb),
+        threads=lowered("threads", threads, THREADS, most.processes),
     )
     _check_postgres(order)
     answer = await perform(order)
@@ -162,7 +167,7 @@ def _missing() -> str | None:
     if find_spec("duckdb") is None:
         return "it needs DuckDB: install Mainspring with the extra sql, as in pip install 'mainspring[sql]'"
     try:
-        roots(), allowed()
+        roots(), allowed(), ceilings()
     except InvalidError as error:
         return str(error)
     return None
