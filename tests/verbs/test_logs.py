@@ -259,19 +259,21 @@ async def test_objects_that_are_away_for_a_moment_end_no_stream(
     job = Writing(on_sqlite, await on_sqlite.send(delay=0))
     await job.start()
     away = asyncio.Event()
-    read = on_sqlite.engine.objects.read
+    objects = on_sqlite.engine.pieces._objects
+    read = objects.read
 
-    async def refuse(job: bytes, name: str) -> bytes:
+    async def refuse(tenant: str, job: bytes, name: str) -> bytes:
         away.set()
         raise StoreUnavailableError("away")
 
     await job.piece((OUT, b"one\n"))
     listening = Listening(on_sqlite.verbs().jobs.logs(job.id, follow=True))
     assert (await listening.next()).text == "one\n"
-    monkeypatch.setattr(on_sqlite.engine.objects, "read", refuse)
-    await away.wait()
+    monkeypatch.setattr(objects, "read", refuse)
+    async with asyncio.timeout(20):
+        await away.wait()
     await job.piece((OUT, b"two\n"))
-    monkeypatch.setattr(on_sqlite.engine.objects, "read", read)
+    monkeypatch.setattr(objects, "read", read)
     assert (await listening.next()).text == "two\n"
     await listening.end()
 
