@@ -111,9 +111,9 @@ async def test_waiting_for_the_first_of_many(site: Site) -> None:
     answer = (await waiting).document
     assert [(end["id"], end["state"]) for end in answer["ended"]] == [(slow, "cancelled")]
     at_once = await site.ask("POST", "/v1/jobs/wait", {"ids": [later, UNKNOWN], "timeout_s": 20})
-    assert at_once.document == {"ended": [], "unknown": [UNKNOWN]}
+    assert at_once.document == {"ended": [], "unknown": [UNKNOWN], "unreadable": {}}
     none = await site.ask("POST", "/v1/jobs/wait", {"ids": [await site.submit(delay="1h")], "timeout_s": 0})
-    assert none.document == {"ended": [], "unknown": []}
+    assert none.document == {"ended": [], "unknown": [], "unreadable": {}}
 
 
 async def test_doing_one_thing_to_many(site: Site) -> None:

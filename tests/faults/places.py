@@ -113,4 +113,4 @@ class Schema:
     def close(self) -> None:
         """Nobody works on it any more."""
         self._reader.drop()
-        shutil.rmtree(self._objects)
+        shutil.rmtree(self._objects, ignore_errors=True)
