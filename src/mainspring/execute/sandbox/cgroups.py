@@ -3,7 +3,8 @@
 `find_tree` looks once where this worker may make groups, below its own, so whatever limits the worker limits its jobs too. Version
 2 has one tree, version 1 one for each controller; a machine may have a mix. What cannot be written is left out, and `tree.has`
 says what there is: without `memory` and `pids` others must watch over the program. All programs of a worker are in one group, in
-which each has its own: so they share the CPU evenly, and all together do not get more of it than the worker if both want it.
+which each has its own: so they share the CPU evenly, and all together get a tenth of what the worker gets if both want it: what
+schedules jobs, and functions that take a moment, do not wait for programs.
 
 Guarantees: a group is gone when `close` returns, unless a process in it cannot be ended; groups that a killed worker has left
 are removed by the next one on the machine.
@@ -24,6 +25,7 @@ _PREFIX = "mainspring-"
 _LEAF = "mainspring-worker"
 _MB = 1024 * 1024
 _GONE_S = 2.0
+_LIGHT = {"cpu.weight": "10", "cpu.shares": "102"}  # by version; others have 100, and 1024
 
 
 class Tree:
@@ -33,6 +35,10 @@ class Tree:
         self.folders = folders
         self.unified = unified
         self._numbers = itertools.count(1)
+        if (folder := folders.get("cpu")) is not None:
+            name = "cpu.weight" if unified else "cpu.shares"
+            with contextlib.suppress(OSError):
+                folder.joinpath(name).write_text(_LIGHT[name])
 
     def has(self, controller: str) -> bool:
         return controller in self.folders
