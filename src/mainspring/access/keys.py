@@ -40,6 +40,7 @@ _SECRET_BYTES = 32
 _ID = re.compile(r"[a-z2-7]{12}")
 _KEY = re.compile(r"msk_([a-z2-7]{12})_[A-Za-z0-9_-]{43}")
 _SECRETS = re.compile(rb"(msk_[a-z2-7]{12}_)[A-Za-z0-9_-]{43}")
+_ROLES = frozenset(Role)
 
 
 class Caller(Struct, frozen=True):
@@ -112,7 +113,7 @@ def caller_of(record: KeyRecord | None, text: str, now: Micros) -> Caller:
 def is_good(record: KeyRecord, now: Micros) -> bool:
     """Neither revoked nor expired, and of a role that this version knows."""
     expired = record.expires_at is not None and record.expires_at <= now
-    return record.revoked_at is None and not expired and record.role in set(Role)
+    return record.revoked_at is None and not expired and record.role in _ROLES
 
 
 def unknown_key() -> UnknownKeyError:

@@ -7,6 +7,7 @@ from msgspec import ValidationError, convert
 
 from mainspring.access.audit import Actor
 from mainspring.access.keys import Caller
+from mainspring.api.asgi import Receive, Scope
 from mainspring.api.bodies import JSON, check_media, decode, read_body
 from mainspring.api.limits import MAX_HEADER, MAX_QUERY
 from mainspring.api.operations import Operation
@@ -16,27 +17,28 @@ from mainspring.core.job import DEFAULT_TENANT
 from mainspring.errors import InvalidError
 
 if TYPE_CHECKING:
-    from litestar.types import Receive, Scope
-
     from mainspring.verbs.local import LocalVerbs
 
 T = TypeVar("T")
 
 
 class Ask:
-    """`tenant` None: all of them. `caller` None where the server has no keys."""
+    """`tenant` None: all of them. `caller` None where the server has no keys. `names`: parts of the address, as they were sent."""
 
-    __slots__ = ("actor", "caller", "operation", "parts", "receive", "scope", "tenant")
+    __slots__ = ("actor", "caller", "names", "operation", "parts", "receive", "scope", "tenant")
 
     actor: Actor
     caller: Caller | None
     tenant: str | None
 
-    def __init__(self, operation: Operation, parts: Parts, scope: "Scope", receive: "Receive") -> None:
+    def __init__(
+        self, operation: Operation, parts: Parts, scope: Scope, receive: Receive, names: dict[str, str]
+    ) -> None:
         self.operation = operation
         self.parts = parts
         self.scope = scope
         self.receive = receive
+        self.names = names
 
     @property
     def verbs(self) -> "LocalVerbs":
@@ -56,7 +58,7 @@ class Ask:
     def header(self, name: str) -> str | None:
         """A header's value; None where it is not there. Said twice, it is refused: nobody shall guess which one counts."""
         wanted = name.lower().encode("ascii")
-        values = [value for given, value in self.scope["headers"] if given == wanted]
+        values: list[bytes] = [value for given, value in self.scope["headers"] if given == wanted]
         if not values:
             return None
         if len(values) > 1:
@@ -71,7 +73,7 @@ class Ask:
     def path(self, name: str) -> str:
         """A part of the address. It is routed as it was sent, so that an escaped `/` is a part of a name."""
         try:
-            return unquote(self.scope["path_params"][name], errors="strict")
+            return unquote(self.names[name], errors="strict")
         except UnicodeDecodeError:
             raise InvalidError(name, "is not valid UTF-8") from None
 

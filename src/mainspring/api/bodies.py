@@ -6,17 +6,15 @@ too large.
 
 import asyncio
 from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import ValidationError, convert
 
+from mainspring.api.asgi import Receive
 from mainspring.api.limits import BODY_SILENCE_S
 from mainspring.api.problems import MediaError, TooLargeError, TooSlowError, refuse_decoding
 from mainspring.core.jsontext import read_object
 from mainspring.errors import InvalidError
-
-if TYPE_CHECKING:
-    from litestar.types import Receive
 
 T = TypeVar("T")
 
@@ -27,13 +25,13 @@ class GoneError(Exception):
     """Whoever asked has left."""
 
 
-async def read_body(receive: "Receive", length: str | None, limit: int) -> bytes:
+async def read_body(receive: Receive, length: str | None, limit: int) -> bytes:
     """The whole body, at most `limit` bytes; `length`: what the header says about it."""
     chunks = [chunk async for chunk in body_pieces(receive, length, limit)]
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-async def body_pieces(receive: "Receive", length: str | None, limit: int) -> AsyncGenerator[bytes, None]:
+async def body_pieces(receive: Receive, length: str | None, limit: int) -> AsyncGenerator[bytes, None]:
     """A body as it comes, for those that are too large to be read whole."""
     if length is not None and length.isdigit() and int(length[:20]) > limit:
         raise too_large(limit)
@@ -51,7 +49,7 @@ async def body_pieces(receive: "Receive", length: str | None, limit: int) -> Asy
         yield chunk
 
 
-async def _next(receive: "Receive") -> Any:
+async def _next(receive: Receive) -> Any:
     try:
         async with asyncio.timeout(BODY_SILENCE_S):
             return await receive()

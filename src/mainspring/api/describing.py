@@ -3,15 +3,14 @@
 Whoever tries requests on the page types a key into it, so its policy lets it run our own files and ask this server, nothing else.
 """
 
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from litestar import Request
-from litestar.handlers import HTTPRouteHandler
-from litestar.types import ASGIApp
 from msgspec import json
 
+from mainspring.api.asgi import Scope
 from mainspring.api.openapi import describe
 from mainspring.api.page import page
 from mainspring.api.replies import JSON, Reply
@@ -24,6 +23,8 @@ _POLICY = (
 #: Asked for each time: a page of one version never runs the script of another.
 _HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
+Describe = Callable[[Scope], Reply]
+
 _FILES = {
     "page.css": b"text/css; charset=utf-8",
     **dict.fromkeys(("page.mjs", "request.mjs", "answer.mjs"), b"text/javascript; charset=utf-8"),
@@ -35,32 +36,29 @@ def _document() -> dict[str, Any]:
     return describe(OPERATIONS)
 
 
-async def openapi_json(request: Request[Any, Any, Any]) -> ASGIApp:
+def openapi_json(_: Scope) -> Reply:
     return Reply(200, json.encode(_document()), JSON)
 
 
-async def docs(request: Request[Any, Any, Any]) -> ASGIApp:
-    base = f"{request.scope['scheme']}://{_host(request)}"
+def docs(scope: Scope) -> Reply:
+    base = f"{scope['scheme']}://{_host(scope)}"
     headers = _HEADERS | {"content-security-policy": _POLICY}
     return Reply(200, page(_document(), base).encode(), b"text/html; charset=utf-8", headers)
 
 
-def _host(request: Request[Any, Any, Any]) -> str:
-    return next((value.decode("latin-1") for name, value in request.scope["headers"] if name == b"host"), "localhost")
+def _host(scope: Scope) -> str:
+    return next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "localhost")
 
 
-def _file(name: str, media: bytes) -> HTTPRouteHandler:
+def _file(name: str, media: bytes) -> Describe:
     """A file that the page loads."""
     reply = Reply(200, files("mainspring.api").joinpath("browser", name).read_bytes(), media, _HEADERS)
 
-    async def serve(request: Request[Any, Any, Any]) -> ASGIApp:
-        return reply
-
-    return HTTPRouteHandler(f"/v1/docs/{name}", http_method="GET", status_code=200)(serve)
+    return lambda _: reply
 
 
-DESCRIPTIONS = [
-    HTTPRouteHandler("/v1/openapi.json", http_method="GET", status_code=200)(openapi_json),
-    HTTPRouteHandler("/v1/docs", http_method="GET", status_code=200)(docs),
-    *(_file(name, media) for name, media in _FILES.items()),
-]
+DESCRIPTIONS: dict[str, Describe] = {
+    "/v1/openapi.json": openapi_json,
+    "/v1/docs": docs,
+    **{f"/v1/docs/{name}": _file(name, media) for name, media in _FILES.items()},
+}

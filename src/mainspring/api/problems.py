@@ -1,18 +1,20 @@
 """Errors as problem documents (RFC 9457). Whatever goes wrong leaves the server as one of these, and says nothing of its insides.
 
 `type` is a relative reference, `/v1/problems/<slug>`; the slugs are in `TITLES`. Our own errors carry the words that people need;
-errors of the framework and of the protocol get words from here; what nobody expected is logged, and answered without details.
+what nobody expected is logged, and answered without details.
 """
 
 import math
 import time
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NoReturn
 
-from litestar.exceptions import HTTPException
 from msgspec import ValidationError, json
 
 from mainspring.access.rates import Buckets
 from mainspring.api.replies import PROBLEM, Reply
+from mainspring.api.routing import MethodError
 from mainspring.core.decoding import refused
 from mainspring.errors import (
     ConflictError,
@@ -75,6 +77,7 @@ class MediaError(MainspringError):
 _KINDS: list[tuple[type[MainspringError], str, int]] = [
     (InvalidError, "invalid", 422),
     (NotFoundError, "not-found", 404),
+    (MethodError, "method", 405),
     (ConflictError, "conflict", 409),
     (UnknownKeyError, "unknown-key", 401),
     (ForbiddenError, "forbidden", 403),
@@ -88,13 +91,6 @@ _KINDS: list[tuple[type[MainspringError], str, int]] = [
     (StoreUnavailableError, "unavailable", 503),
     (StoreUncertainError, "uncertain", 503),
 ]
-
-_FRAMEWORK = {
-    404: ("not-found", "there is nothing at this address; see /v1/docs"),
-    405: ("method", "this address does not take this method; see /v1/docs"),
-    413: ("too-large", "the body is too large"),
-    415: ("unsupported-media", "this content type is not understood here"),
-}
 
 
 def problem(slug: str, status: int, detail: str, *, field: str | None = None, after_s: float | None = None) -> Problem:
@@ -114,23 +110,19 @@ def problem_of(error: BaseException) -> Problem:
         if isinstance(error, kind):
             field = getattr(error, "field", None)
             return problem(slug, status, _detail(error), field=field, after_s=_after(error, status))
-    if isinstance(error, HTTPException):
-        return _of_framework(error)
     _log.error("a request failed in a way that nobody expected", exc_info=error)
     slug, status = ("unavailable", 503) if isinstance(error, StoreError) else ("internal", 500)
     return problem(slug, status, "the server's log says more", after_s=_after(error, status))
 
 
 def reply_to(error: BaseException) -> Reply:
-    return problem_reply(problem_of(error), getattr(error, "headers", None))
+    return problem_reply(problem_of(error), {"allow": error.allow} if isinstance(error, MethodError) else {})
 
 
-def problem_reply(told: Problem, headers: dict[str, str] | None = None) -> Reply:
-    extra: dict[str, str] = {}
+def problem_reply(told: Problem, headers: Mapping[str, str] = MappingProxyType({})) -> Reply:
+    extra = dict(headers)
     if told.status == 401:
         extra["www-authenticate"] = 'Bearer realm="mainspring"'
-    if told.status == 405 and headers and "allow" in headers:
-        extra["allow"] = headers["allow"]
     if told.retry_after_s is not None:
         extra["retry-after"] = str(max(1, math.ceil(told.retry_after_s)))
     return Reply(told.status, json.encode(told), PROBLEM, extra)
@@ -171,16 +163,6 @@ def _after(error: BaseException, status: int) -> float | None:
     if given is not None:
         return float(given)
     return _AGAIN_S if status == 503 and not isinstance(error, StoreUncertainError | SecretsError) else None
-
-
-def _of_framework(error: HTTPException) -> Problem:
-    known = _FRAMEWORK.get(error.status_code)
-    if known is not None:
-        return problem(known[0], error.status_code, known[1])
-    if 400 <= error.status_code < 500:
-        return problem("invalid", 422, error.detail or "the request cannot be understood")
-    _log.error("a request failed in the framework", exc_info=error)
-    return problem("internal", 500, "the server's log says more")
 
 
 def _clean(text: str) -> str:

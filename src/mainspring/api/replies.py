@@ -3,14 +3,12 @@
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import json
 
+from mainspring.api.asgi import Receive, Scope, Send
 from mainspring.api.limits import LINGER_S
-
-if TYPE_CHECKING:
-    from litestar.types import Receive, Scope, Send
 
 JSON = b"application/json"
 PROBLEM = b"application/problem+json"
@@ -19,7 +17,7 @@ _encode = json.Encoder().encode
 
 
 class Reply:
-    """A whole answer. An ASGI application, so that the framework adds nothing of its own."""
+    """A whole answer. An ASGI application, as all answers are."""
 
     __slots__ = ("body", "headers", "status")
 
@@ -32,7 +30,7 @@ class Reply:
         for name, value in (headers or {}).items():
             self.headers.append((name.lower().encode("ascii"), value.encode("latin-1")))
 
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
         await send({"type": "http.response.body", "body": self.body, "more_body": False})
 
@@ -59,7 +57,7 @@ class Streamed(Reply):
         self.headers.remove((b"content-length", b"0"))
         self._pieces = pieces
 
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with aclosing(self._pieces) as pieces:
             await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
             async for piece in pieces:
@@ -77,7 +75,7 @@ class Lingering:
         reply.headers.append((b"connection", b"close"))
         self._reply = reply
 
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         reply = self._reply
         await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers})
         await send({"type": "http.response.body", "body": reply.body, "more_body": True})

@@ -6,17 +6,15 @@ and when the store cannot be read. A comment every `COMMENT_S` keeps the connect
 
 import asyncio
 from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from mainspring.api.asgi import Receive, Scope, Send
 from mainspring.api.asking import Ask
 from mainspring.api.callers import bearer
 from mainspring.api.replies import Reply
 from mainspring.api.waiting import end, gone
 from mainspring.errors import MainspringError, UnknownKeyError
 from mainspring.runtime.log import get_logger
-
-if TYPE_CHECKING:
-    from litestar.types import Receive, Scope, Send
 
 EVENT_STREAM = "text/event-stream"
 
@@ -39,7 +37,7 @@ class Stream(Reply):
         self._messages = messages
         self._comment = b": here\n\n" if media == EVENT_STREAM else b""
 
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.headers})
         leaving = asyncio.ensure_future(gone(receive))
         stopping = asyncio.ensure_future(self._ask.parts.stopping.wait())
@@ -54,7 +52,7 @@ class Stream(Reply):
         if not left:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _speak(self, send: "Send", *ends: "asyncio.Future[Any]") -> None:
+    async def _speak(self, send: Send, *ends: "asyncio.Future[Any]") -> None:
         silent_s = COMMENT_S  # the first comment at once: a listener knows that he is heard
         while True:
             coming = asyncio.ensure_future(anext(self._messages, None))
@@ -93,5 +91,5 @@ def message(id: str | None, event: str, data: bytes) -> bytes:
     return b"%bevent: %b\ndata: %b\n\n" % (name, event.encode(), data)
 
 
-async def _send(send: "Send", data: bytes) -> None:
+async def _send(send: Send, data: bytes) -> None:
     await send({"type": "http.response.body", "body": data, "more_body": True})

@@ -4,12 +4,11 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from mainspring.api.asgi import Receive
 from mainspring.api.bodies import GoneError
 from mainspring.api.problems import NotReadyError
 
 if TYPE_CHECKING:
-    from litestar.types import Receive
-
     from mainspring.api.asking import Ask
 
 T = TypeVar("T")
@@ -35,7 +34,7 @@ async def wait_for(ask: "Ask", work: Coroutine[Any, Any, T], timeout_s: float) -
         await end(working, stopping, leaving)
 
 
-async def gone(receive: "Receive") -> None:
+async def gone(receive: Receive) -> None:
     """Until whoever asked has left."""
     while (await receive())["type"] != "http.disconnect":
         pass

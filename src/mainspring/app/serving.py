@@ -140,7 +140,7 @@ def check_installed() -> None:
 
 
 def _missing() -> str | None:
-    return next((name for name in ("uvicorn", "httptools", "litestar", "msgpack") if find_spec(name) is None), None)
+    return next((name for name in ("uvicorn", "httptools", "msgpack") if find_spec(name) is None), None)
 
 
 def check_certificate(settings: ServeSettings) -> None:
