@@ -132,9 +132,18 @@ class Dispatcher:
                 raise answer
 
     def own(self, partitions: Iterable[int]) -> None:
-        """The partitions this node reads first."""
-        self._owned = frozenset(partitions)
+        """The partitions this node reads first. Those it had are left to their new owner: two nodes that read the same streams
+        lose most races for their jobs."""
+        before, self._owned = self._owned, frozenset(partitions)
+        self._leave(before - self._owned)
         self._relist_at_s = 0.0
+
+    def _leave(self, partitions: frozenset[int]) -> None:
+        for stream in [stream for stream in self._window.streams if stream[0] in partitions]:
+            self._window.close(stream)
+        self._hinted = _without(self._hinted, partitions)
+        for state in self.lanes.known.values():
+            state.parked = _without(state.parked, partitions)
 
     def close(self) -> None:
         """Assign nothing more: this node is about to leave."""
@@ -458,3 +467,7 @@ class Dispatcher:
                 self._options.clear()
             known = self._options[options] = json.decode(options, type=Options)
         return known
+
+
+def _without(streams: dict[Stream, Micros], partitions: frozenset[int]) -> dict[Stream, Micros]:
+    return {stream: rank for stream, rank in streams.items() if stream[0] not in partitions}

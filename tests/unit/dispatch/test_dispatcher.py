@@ -392,6 +392,29 @@ async def test_a_hint_for_a_partition_of_another_node_is_not_followed(floor: Flo
     assert await worker.jobs() == [job]
 
 
+async def test_the_jobs_of_a_partition_that_was_given_away_are_left_to_its_new_owner(floor: Floor) -> None:
+    worker = await floor.worker()
+    jobs = {await floor.submit_in(1) for _ in range(3)}
+    jobs.difference_update(await worker.jobs(1))  # the others have been read as well
+    floor.node.dispatcher.own([0])
+    floor.node.dispatcher._steal_at_s = 1e12
+    assert await worker.jobs() == []
+    floor.node.dispatcher.own([0, 1])
+    assert set(await worker.jobs()) == jobs
+
+
+async def test_a_closed_lane_does_not_remember_a_partition_that_was_given_away(floor: Floor) -> None:
+    idle = await floor.worker(kinds="other")
+    job = await floor.submit_in(1)
+    assert await idle.jobs() == []
+    floor.node.dispatcher.own([0])
+    worker = await floor.worker()
+    floor.node.dispatcher._steal_at_s = 1e12
+    assert await worker.jobs() == []
+    floor.node.dispatcher.own([0, 1])
+    assert await worker.jobs() == [job]
+
+
 async def test_a_hint_without_streams_means_look_at_all(floor: Floor) -> None:
     worker = await floor.worker()
     await worker.pull()
