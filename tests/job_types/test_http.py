@@ -184,6 +184,11 @@ async def test_a_secret_in_the_url_is_not_shown(http: Typed, server: Receiver) -
     assert "hidden" not in str(outcome)
 
 
+async def test_a_url_may_be_a_secret(http: Typed, server: Receiver) -> None:
+    outcome = await http.run(secrets={"HOOK": server.url + "/json"}, url="{secret:HOOK}")
+    assert outcome.type is OutcomeType.COMPLETED
+
+
 @pytest.mark.parametrize(
     ("path", "after_s"),
     [("/status/503/7", 7), ("/status/429/999999999", 86_400), ("/status/500", None), ("/status/408", None)],
@@ -198,6 +203,14 @@ async def test_what_may_pass_is_tried_again_when_the_server_says(
     assert outcome.retry_after_s == after_s
     assert outcome.failure is not None
     assert " answered " in outcome.failure.message
+
+
+@pytest.mark.parametrize("after", ["Mon, 01 Jan 99999999999 00:00:00 GMT", "soon", "Mon, 01 Jan 2030 00:00:00 -0000"])
+async def test_retry_after_that_is_no_time_leaves_it_to_the_job(http: Typed, server: Receiver, after: str) -> None:
+    outcome = await http.run(url=f"{server.url}/status/503/{after.replace(' ', '_')}")
+    assert (outcome.retry, outcome.retry_after_s) == (True, None)
+    assert outcome.failure is not None
+    assert " answered 503 " in outcome.failure.message
 
 
 async def test_retry_after_may_be_a_date(http: Typed, server: Receiver) -> None:

@@ -115,14 +115,15 @@ def _retry_after_s(given: str) -> float | None:
         return min(float(given), _LONGEST_WAIT_S)
     try:
         wait_s = (parsedate_to_datetime(given) - datetime.now(UTC)).total_seconds()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return min(max(wait_s, 0.0), _LONGEST_WAIT_S)
 
 
 def _check(url: str, headers: dict[str, str] | None = None, **_: object) -> None:
     """What can be known at submit, with something in the place of secrets."""
-    check_url("arguments.url", url if url.startswith("{secret:") else fill_url(url, lambda _: "secret"))
+    if not url.startswith("{secret:"):
+        check_url("arguments.url", fill_url(url, lambda _: "secret"))
     check_headers("arguments.headers", headers or {})
 
 
