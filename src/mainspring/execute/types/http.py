@@ -16,7 +16,7 @@ from mainspring.errors import InvalidError, MainspringError
 from mainspring.execute.addresses import allowed
 from mainspring.execute.context import Context
 from mainspring.execute.http.bodies import glimpse, inline, read_start, save
-from mainspring.execute.http.exchange import ExchangeError, exchange, plain
+from mainspring.execute.http.exchange import ExchangeError, Traffic, exchange, plain
 from mainspring.execute.http.requests import Request, check_headers, check_url, prepare
 from mainspring.execute.placeholders import fill_url
 from mainspring.execute.signals import Retry
@@ -75,15 +75,16 @@ async def http(
     request = prepare(url, method, headers, body, secret=ctx.secret, sign=sign, default_key=ctx.job_id)
     expected = SUCCESS if expect is None else frozenset(expect)
     passing = PASSING if retry_on_status is None else frozenset(retry_on_status)
+    traffic = Traffic()
     try:
-        async with exchange(request, allowed(), expected) as response:
+        async with exchange(request, allowed(), expected, traffic) as response:
             if response.status not in expected:
                 await _refuse(request, response, may_pass=response.status in passing)
-            result = await _result(ctx, response)
+            return await _result(ctx, response)
     except ExchangeError as error:
         raise HttpError(f"{request.method} {request.shown}: {error}") from None
-    ctx._services.use(Usage(sent_bytes=len(request.body), received_bytes=result.size))
-    return result
+    finally:
+        ctx._services.use(Usage(sent_bytes=traffic.sent, received_bytes=traffic.received))
 
 
 async def _result(ctx: Context, response: "ClientResponse") -> HttpResult:
