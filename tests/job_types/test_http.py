@@ -349,9 +349,9 @@ async def safe(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[t
     receiver = Receiver()
     runner = await serve(receiver, tls=context)
     receiver.url = receiver.url.replace("127.0.0.1", "localhost")
-    exchange._trusted.cache_clear()
+    exchange.trusted.cache_clear()
     yield receiver, folder / "ca.pem"
-    exchange._trusted.cache_clear()
+    exchange.trusted.cache_clear()
     await runner.cleanup()
 
 

@@ -93,7 +93,7 @@ async def _answer(request: Request, url: "URL", allowed: Allowed, traffic: Traff
 
     door = _Door(allowed, url.host or "", url.port or 0)
     connector = aiohttp.TCPConnector(
-        ssl=_trusted(), force_close=True, use_dns_cache=False, resolver=aiohttp.ThreadedResolver(), socket_factory=door
+        ssl=trusted(), force_close=True, use_dns_cache=False, resolver=aiohttp.ThreadedResolver(), socket_factory=door
     )
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=_SILENCE_S)
     counting = aiohttp.TraceConfig()
@@ -181,8 +181,8 @@ def _words(error: BaseException) -> str:
 
 
 @cache
-def _trusted() -> ssl.SSLContext:
-    """The system's certificates, or those of SSL_CERT_FILE; read once."""
+def trusted() -> ssl.SSLContext:
+    """The system's certificates, or those of SSL_CERT_FILE; read once, which takes a moment."""
     return ssl.create_default_context()
 
 

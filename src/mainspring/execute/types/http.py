@@ -7,7 +7,6 @@ fails it so that it is tried again (when the server says when, then); anything e
 
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn
 
 from msgspec import Meta, Struct
@@ -16,7 +15,7 @@ from mainspring.errors import InvalidError, MainspringError
 from mainspring.execute.addresses import allowed
 from mainspring.execute.context import Context
 from mainspring.execute.http.bodies import glimpse, inline, read_start, save
-from mainspring.execute.http.exchange import ExchangeError, Traffic, exchange, plain
+from mainspring.execute.http.exchange import ExchangeError, Traffic, exchange, plain, trusted
 from mainspring.execute.http.requests import Request, check_headers, check_url, prepare
 from mainspring.execute.placeholders import fill_url
 from mainspring.execute.signals import Retry
@@ -129,8 +128,11 @@ def _check(url: str, headers: dict[str, str] | None = None, **_: object) -> None
 
 
 def _missing() -> str | None:
-    if find_spec("aiohttp") is None:
+    try:
+        import aiohttp  # noqa: F401  (rather now than in the first job, where the event loop would wait for it)
+    except ImportError:
         return "it needs aiohttp: install Mainspring with the extra client, as in pip install 'mainspring[client]'"
+    trusted()
     try:
         allowed()
     except InvalidError as error:
