@@ -42,6 +42,25 @@ def test_a_function_cannot_have_the_name_of_a_type(name: str) -> None:
         read_declarations(d.Declarations(kinds=[d.KindDeclaration(name=name)]), None)
 
 
+@pytest.mark.parametrize(
+    ("name", "done"),
+    [
+        ("http", "'aiohttp' in sys.modules and trusted.cache_info().currsize"),
+        ("script", "ability.cache_info().currsize"),
+    ],
+)
+def test_what_takes_a_moment_once_is_done_before_the_first_job(name: str, done: str) -> None:
+    """A job would take that moment in the event loop, where everything else waits for it."""
+    code = f"""
+import sys
+from mainspring.execute.http.exchange import trusted
+from mainspring.execute.sandbox.ability import ability
+from mainspring.execute.types.catalogue import why_not
+assert why_not({name!r}) is not None or ({done})
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
 def test_who_runs_no_type_imports_nothing_of_them() -> None:
     code = """
 import asyncio, sys

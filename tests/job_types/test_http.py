@@ -79,6 +79,11 @@ class Receiver:
             self.left.set()
         return response
 
+    async def broken(self, request: web.BaseRequest) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
     async def endless(self, request: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
@@ -184,6 +189,11 @@ async def test_a_secret_in_the_url_is_not_shown(http: Typed, server: Receiver) -
     assert "hidden" not in str(outcome)
 
 
+async def test_a_url_may_be_a_secret(http: Typed, server: Receiver) -> None:
+    outcome = await http.run(secrets={"HOOK": server.url + "/json"}, url="{secret:HOOK}")
+    assert outcome.type is OutcomeType.COMPLETED
+
+
 @pytest.mark.parametrize(
     ("path", "after_s"),
     [("/status/503/7", 7), ("/status/429/999999999", 86_400), ("/status/500", None), ("/status/408", None)],
@@ -198,6 +208,14 @@ async def test_what_may_pass_is_tried_again_when_the_server_says(
     assert outcome.retry_after_s == after_s
     assert outcome.failure is not None
     assert " answered " in outcome.failure.message
+
+
+@pytest.mark.parametrize("after", ["Mon, 01 Jan 99999999999 00:00:00 GMT", "soon", "Mon, 01 Jan 2030 00:00:00 -0000"])
+async def test_retry_after_that_is_no_time_leaves_it_to_the_job(http: Typed, server: Receiver, after: str) -> None:
+    outcome = await http.run(url=f"{server.url}/status/503/{after.replace(' ', '_')}")
+    assert (outcome.retry, outcome.retry_after_s) == (True, None)
+    assert outcome.failure is not None
+    assert " answered 503 " in outcome.failure.message
 
 
 async def test_retry_after_may_be_a_date(http: Typed, server: Receiver) -> None:
@@ -274,6 +292,24 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return given
 
 
+async def test_an_address_that_is_refused_is_not_why_another_one_fails(
+    http: Typed, server: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name with two addresses, one of them inside: what happens at the other is what counts."""
+    port = int(server.url.rpartition(":")[2])
+    real = socket.getaddrinfo
+
+    def resolve(host: Any, *args: Any, **kwargs: Any) -> Any:
+        places = ["127.0.0.2", "127.0.0.1"] if host == "both.example" else [host]
+        return [found for place in places for found in real(place, *args, **kwargs)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    outcome = await http.run(url=f"http://both.example:{port}/broken")
+    assert outcome.failure is not None
+    assert outcome.retry, outcome.failure.message
+    assert server.requests
+
+
 async def test_a_name_that_moves_inside_after_it_was_looked_at(
     http: Typed, server: Receiver, answers: list[str]
 ) -> None:
@@ -313,9 +349,9 @@ async def safe(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[t
     receiver = Receiver()
     runner = await serve(receiver, tls=context)
     receiver.url = receiver.url.replace("127.0.0.1", "localhost")
-    exchange._trusted.cache_clear()
+    exchange.trusted.cache_clear()
     yield receiver, folder / "ca.pem"
-    exchange._trusted.cache_clear()
+    exchange.trusted.cache_clear()
     await runner.cleanup()
 
 
@@ -401,6 +437,31 @@ async def test_no_answer_is_larger_than_the_bound(
     monkeypatch.setattr(bodies, "MAX_RESPONSE_BYTES", 1_000_000)
     assert "larger than 1,000,000 bytes" in await http.failure(url=server.url + "/endless")
     await asyncio.wait_for(server.left.wait(), 5)
+
+
+@pytest.mark.parametrize(
+    ("path", "received"), [("/json", 28), ("/status/404", 17), ("/status/503", 17), ("/go?to=http://a.example", 0)]
+)
+async def test_what_went_over_the_network_is_measured_however_it_ends(
+    http: Typed, server: Receiver, path: str, received: int
+) -> None:
+    usage = (await http.run(url=server.url + path, body="hello")).usage
+    assert usage is not None
+    assert (usage.sent_bytes, usage.received_bytes) == (5, received)
+
+
+async def test_also_where_there_is_no_end(http: Typed, server: Receiver) -> None:
+    usage = (await http.run(url=server.url + "/half", timeout_s=0.2)).usage
+    assert usage is not None
+    assert (usage.sent_bytes, usage.received_bytes) == (0, 5)
+
+
+async def test_nothing_goes_to_nobody(http: Typed) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        outcome = await http.run(url=f"http://127.0.0.1:{closed.getsockname()[1]}/", body="hello")
+    assert outcome.usage is not None
+    assert (outcome.usage.sent_bytes, outcome.usage.received_bytes) == (0, 0)
 
 
 async def test_a_cancel_leaves_in_the_middle_of_a_body(http: Typed, server: Receiver) -> None:

@@ -1,6 +1,7 @@
 """The type `script`: arguments, verdicts, files, limits, its checkpoint, and where it may run."""
 
 import asyncio
+import errno
 import json
 import os
 import re
@@ -21,7 +22,7 @@ from mainspring.core.objects import checkpoint
 from mainspring.errors import InvalidError
 from mainspring.execute.sandbox.ability import Ability, ability, describe, missing
 from mainspring.execute.sandbox.limits import Limits
-from mainspring.execute.sandbox.warm import warmed
+from mainspring.execute.sandbox.warm import Warmed, _suits, warmed
 from mainspring.execute.types.script import TYPE
 from mainspring.wire import Assignment, OutcomeType
 
@@ -397,8 +398,25 @@ async def test_one_that_has_died_is_no_loss() -> None:
     for warm in list(warmed()._waiting):
         os.kill(warm.inner, 9)
         await asyncio.to_thread(os.waitid, os.P_PID, warm.first.pid, os.WEXITED | os.WNOWAIT)
+    dead = set(warmed()._waiting)
     told = await run(["python3", "-c", "print('done')"])
     assert (told.code, told.stdout) == (0, "done\n")
+    assert not dead & set(warmed()._waiting), "they keep the place of others"
+    assert not any(warm.folder.root.exists() for warm in dead)
+
+
+@pytest.mark.usefixtures("sandbox")
+async def test_one_that_cannot_be_started_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    like = order(["python3", "-c", ""])
+    monkeypatch.setattr("socket.socketpair", no_more_files)
+    made = Warmed()
+    await asyncio.to_thread(made.fill, like)
+    assert (made._waiting, os.listdir(folder)) == ([], [])
+
+
+def no_more_files(*_: object) -> Any:
+    raise OSError(errno.EMFILE, "Too many open files")
 
 
 @pytest.mark.parametrize(
@@ -406,15 +424,19 @@ async def test_one_that_has_died_is_no_loss() -> None:
     [
         {"command": ["python3", "-O", "x.py"]},
         {"command": ["python3"]},
+        {"command": ["python3", "folder"]},
         {"command": ["python3", "-c", ""], "env": {"PYTHONHASHSEED": "1"}},
         {"command": ["python3", "-c", ""], "env": {"PATH": "/elsewhere"}},
+        {"command": ["python3", "-c", ""], "env": {"TZ": "Asia/Tokyo"}},
+        {"command": ["python3", "-c", ""], "env": {"MALLOC_ARENA_MAX": "1"}},
+        {"command": ["python3", "-c", ""], "env": {"GLIBC_TUNABLES": ""}},
         {"command": ["python3", "-c", ""], "network": True},
         {"command": ["python3", "-c", ""], "bare": True},
         {"command": ["bash", "-c", ""]},
     ],
 )
 def test_what_would_start_otherwise_starts_cold(given: dict[str, Any]) -> None:
-    assert warmed().take(order(**given)) is None
+    assert not _suits(order(**given))
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -381,6 +382,22 @@ async def test_no_file_outside_the_folders_is_a_source(sql: Typed, root: Path, p
     assert "there is no file" in await sql.failure(statement="FROM a", sources={"a": given})
 
 
+async def test_looking_for_files_keeps_nobody_waiting(sql: Typed, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There may be a million, on a disk far away: the worker's event loop goes on."""
+    looked_in: list[threading.Thread] = []
+    real = Path.glob
+
+    def glob(*given: Any) -> Any:
+        looked_in.append(threading.current_thread())
+        return real(*given)
+
+    monkeypatch.setattr(Path, "glob", glob)
+    (root / "a.csv").write_text("n\n1\n")
+    assert (await sql.result(statement="FROM t", sources={"t": "*.csv"}))["rows"] == [{"n": 1}]
+    assert looked_in
+    assert threading.current_thread() not in looked_in
+
+
 async def test_a_worker_gives_no_files_unless_its_owner_says_so(
     sql: Typed, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -413,6 +430,13 @@ def test_urls_that_would_lead_elsewhere_are_refused_at_submit(url: str) -> None:
     assert TYPE.check is not None
     with pytest.raises(InvalidError, match=r"arguments\.to\.postgres"):
         TYPE.check(statement="SELECT 1", to=Table(url, "t"))
+
+
+def test_no_certificates_are_read_to_look_at_a_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a server's event loop, at every submit."""
+    monkeypatch.setattr("ssl.create_default_context", lambda: pytest.fail("they take milliseconds"))
+    assert TYPE.check is not None
+    TYPE.check(statement="SELECT 1", to=Table("postgresql://u:p@host/app?sslmode=verify-full", "t"))
 
 
 @pytest.mark.parametrize("to", ["rows.csv", "../rows.parquet", "a/b.parquet", ".parquet", ""])
@@ -468,11 +492,36 @@ async def _started() -> int:
     return int(found.pop())
 
 
+async def _busy(pid: int) -> None:
+    """Until it has used CPU time."""
+    async with asyncio.timeout(10):
+        while _ticks(pid) < 30:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+def _ticks(pid: int) -> int:
+    return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
+
+
+async def test_the_memory_of_the_worker_is_not_its_own(sql: Typed) -> None:
+    """A process is as large as the one that starts it, for a moment."""
+    held = b"x" * 300_000_000
+    outcome = await sql.run(statement="SELECT 1")
+    del held
+    assert outcome.usage is not None
+    assert outcome.usage.peak_mb is not None
+    assert 20 < outcome.usage.peak_mb < 280
+
+
 async def test_a_timeout_ends_the_process(sql: Typed) -> None:
     outcome = await sql.run(statement=_LONG, timeout_s=1.0)
     assert outcome.failure is not None
     assert outcome.failure.reason == "timeout"
     assert not _processes()
+    assert outcome.usage is not None
+    assert outcome.usage.cpu_s > 0.2
+    assert outcome.usage.peak_mb is not None
+    assert outcome.usage.written_bytes is not None
 
 
 async def test_so_does_a_cancel(sql: Typed) -> None:
@@ -485,8 +534,12 @@ async def test_so_does_a_cancel(sql: Typed) -> None:
 
 async def test_a_process_that_is_killed_is_tried_again(sql: Typed) -> None:
     job = sql.submit(statement=_LONG)
-    os.kill(await _started(), 9)
+    pid = await _started()
+    await _busy(pid)
+    os.kill(pid, 9)
     outcome = await sql.link.outcome(job)
+    assert outcome.usage is not None
+    assert outcome.usage.cpu_s > 0.2
     assert outcome.retry
     assert outcome.failure is not None
     assert "was killed by SIGKILL" in outcome.failure.message

@@ -120,10 +120,10 @@ class ProcessMeter:
     def _peak_mb(self) -> float | None:
         if not self._can_reset:
             return None
-        peaks = [_own_peak_kb(), _child_peak_kb()]
-        if peaks[1] == self._peak_kb:
-            peaks.pop()  # an earlier attempt's child
-        return round(max(peaks) / 1024, 1)
+        of_children = _child_peak_kb()
+        if of_children == self._peak_kb:
+            of_children = 0  # an earlier attempt's child
+        return round(max(peak_mb() or 0.0, of_children / 1024), 1)
 
 
 def _cpu_s() -> float:
@@ -145,8 +145,11 @@ def _reset_peak() -> bool:
     return True
 
 
-def _own_peak_kb() -> int:
-    return _number(_read("status"), b"VmHWM:") or 0
+def peak_mb(process: int | str = "self") -> float | None:
+    """The most memory that a process has had; None when it has ended, or the system does not say. Not ru_maxrss, which is at least
+    that of the process that started it."""
+    found = _number(_read("status", process), b"VmHWM:")
+    return None if found is None else found / 1024
 
 
 def _disk_bytes() -> tuple[int, int] | None:
@@ -156,10 +159,10 @@ def _disk_bytes() -> tuple[int, int] | None:
     return None if read is None or written is None else (read, written)
 
 
-def _read(name: str) -> bytes:
+def _read(name: str, process: int | str = "self") -> bytes:
     """Empty where the system has no such file, or keeps it to itself."""
     try:
-        with open(f"/proc/self/{name}", "rb", buffering=0) as file:
+        with open(f"/proc/{process}/{name}", "rb", buffering=0) as file:
             return file.read(8192)
     except OSError:
         return b""

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from mainspring.errors import InvalidError
 from mainspring.execute.sandbox import folder as module
-from mainspring.execute.sandbox.folder import Folder, sweep_folders
+from mainspring.execute.sandbox.folder import Folder, new_folder, sweep_folders
 
 
 @pytest.fixture
@@ -55,3 +56,53 @@ def test_folders_of_workers_that_only_seem_to_be_gone_stay(tmp_path: Path, monke
             os.utime(tmp_path / name, (time.time() - 90_000,) * 2)
     sweep_folders()
     assert set(os.listdir(tmp_path)) == {"mainspring-job-99999999-new", f"mainspring-job-{os.getpid()}-mine"}
+
+
+def put(made: Folder, *names: str) -> None:
+    made.put(dict.fromkeys(names, b""), None)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("a.csv", ["a.csv"]),
+        ("*.csv", ["a.csv", "b?.csv"]),
+        ("b?.csv", ["b?.csv"]),
+        ("?.csv", ["a.csv"]),
+        ("deep/*", ["deep/a.csv"]),
+        ("*/*", ["deep/a.csv"]),
+        ("**/*.csv", ["a.csv", "b?.csv", "deep/a.csv", "deep/er/\n/a.csv"]),
+        ("deep/**/a.csv", ["deep/a.csv", "deep/er/\n/a.csv"]),
+        ("**/er/**/*", ["deep/er/\n/a.csv", "deep/er/x"]),
+        ("**/**/x", ["deep/er/x"]),
+        ("d*e*p/a*a*.csv", []),
+        ("d*e*p/*a*", ["deep/a.csv"]),
+        ("[a].csv", []),
+    ],
+)
+def test_patterns(made: Folder, pattern: str, found: list[str]) -> None:
+    put(made, "a.csv", "b?.csv", "deep/a.csv", "deep/er/\n/a.csv", "deep/er/x")
+    if found:
+        assert made.find([pattern]) == found
+    else:
+        with pytest.raises(InvalidError, match="outputs: the program has left no file"):
+            made.find([pattern])
+
+
+@pytest.mark.parametrize("pattern", ["**/" * 10 + "x", "*a" * 6 + "b"])
+def test_no_pattern_takes_for_ever(made: Folder, pattern: str) -> None:
+    """And everything else with it: nothing runs while an expression is matched."""
+    put(made, "a/" * 20 + "b", "a" * 90)
+    began_s = time.process_time()
+    with pytest.raises(InvalidError):
+        made.find([pattern])
+    assert time.process_time() - began_s < 0.2
+
+
+def test_a_folder_that_cannot_be_made_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk would be fuller with every attempt."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setitem(module._ACCOUNTS, "no/such/folder", "")
+    with pytest.raises(FileNotFoundError):
+        new_folder(None)
+    assert not os.listdir(tmp_path)

@@ -21,7 +21,7 @@ from mainspring.execute.http.requests import Request
 from mainspring.execute.http.signing import HEADER, signature
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse
+    from aiohttp import ClientResponse, TraceRequestChunkSentParams
     from yarl import URL
 
 MAX_REDIRECTS = 5
@@ -36,31 +36,49 @@ class ExchangeError(Exception):
     """There was no answer; the message says why, without the URL. Another try may get one."""
 
 
+class Traffic:
+    """Bytes of bodies that went over the network, in all hops."""
+
+    def __init__(self) -> None:
+        self.sent = self.received = 0
+
+    async def count_sent(self, _session: object, _context: object, sent: "TraceRequestChunkSentParams") -> None:
+        self.sent += len(sent.chunk)
+
+
 class _Door:
-    """Makes the sockets of one connection; remembers those that it would not make."""
+    """Makes the sockets of one connection. `refused`: the addresses that it would not make one for, if it has made none."""
 
     def __init__(self, allowed: Allowed, host: str, port: int) -> None:
         self._allowed = allowed
         self._host, self._port = host, port
-        self.refused: list[str] = []
+        self._opened = False
+        self._refused: list[str] = []
+
+    @property
+    def refused(self) -> list[str]:
+        return [] if self._opened else self._refused
 
     def __call__(self, found: tuple[Any, ...]) -> socket.socket:
         """`found`: one answer of getaddrinfo, which the socket is connected to next."""
         family, kind, protocol, _, (address, *_) = found
         if not self._allowed.permits(self._host, self._port, address):
-            self.refused.append(address)
+            self._refused.append(address)
             raise OSError(errno.EACCES, f"{address} is not public")
+        self._opened = True
         return socket.socket(family, kind, protocol)
 
 
 @asynccontextmanager
-async def exchange(request: Request, allowed: Allowed, expected: frozenset[int]) -> AsyncIterator["ClientResponse"]:
+async def exchange(
+    request: Request, allowed: Allowed, expected: frozenset[int], traffic: Traffic
+) -> AsyncIterator["ClientResponse"]:
     """The answer, its body still unread. A redirect whose status is expected is the answer."""
     from yarl import URL
 
     url = URL(request.url)
     for _ in range(MAX_REDIRECTS + 1):
-        async with _answer(request, url, allowed) as response:
+        async with _answer(request, url, allowed, traffic) as response:
             target = _redirect(request, response, expected)
             if target is None:
                 yield response
@@ -70,17 +88,23 @@ async def exchange(request: Request, allowed: Allowed, expected: frozenset[int])
 
 
 @asynccontextmanager
-async def _answer(request: Request, url: "URL", allowed: Allowed) -> AsyncIterator["ClientResponse"]:
+async def _answer(request: Request, url: "URL", allowed: Allowed, traffic: Traffic) -> AsyncIterator["ClientResponse"]:
     import aiohttp
 
     door = _Door(allowed, url.host or "", url.port or 0)
     connector = aiohttp.TCPConnector(
-        ssl=_trusted(), force_close=True, use_dns_cache=False, resolver=aiohttp.ThreadedResolver(), socket_factory=door
+        ssl=trusted(), force_close=True, use_dns_cache=False, resolver=aiohttp.ThreadedResolver(), socket_factory=door
     )
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=_SILENCE_S)
-    forgetful = aiohttp.DummyCookieJar()
+    counting = aiohttp.TraceConfig()
+    counting.on_request_chunk_sent.append(traffic.count_sent)
     async with aiohttp.ClientSession(
-        connector=connector, timeout=timeout, cookie_jar=forgetful, auto_decompress=False, trust_env=False
+        connector=connector,
+        timeout=timeout,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+        trust_env=False,
+        trace_configs=[counting],
     ) as session:
         try:
             async with session.request(
@@ -90,7 +114,10 @@ async def _answer(request: Request, url: "URL", allowed: Allowed) -> AsyncIterat
                 data=BytesIO(request.body) if request.body else None,
                 allow_redirects=False,
             ) as response:
-                yield response
+                try:
+                    yield response
+                finally:
+                    traffic.received += response.content.total_bytes
         except aiohttp.InvalidURL:
             raise InvalidError(
                 "url", f"{request.shown}: its host is neither a name nor an address in its usual form"
@@ -154,8 +181,8 @@ def _words(error: BaseException) -> str:
 
 
 @cache
-def _trusted() -> ssl.SSLContext:
-    """The system's certificates, or those of SSL_CERT_FILE; read once."""
+def trusted() -> ssl.SSLContext:
+    """The system's certificates, or those of SSL_CERT_FILE; read once, which takes a moment."""
     return ssl.create_default_context()
 
 

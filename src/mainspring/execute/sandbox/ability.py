@@ -80,12 +80,13 @@ def choose(isolation: Isolation, allowed: str) -> str | None:
 
 
 def missing() -> str | None:
-    """Why programs cannot be run here as the policy says; None where they can."""
+    """Why programs cannot be run here as the policy says; None where they can. Whoever asks before the first job saves that one the
+    moment, and gets the groups while the worker is still alone in its own."""
     if sys.platform != "linux":
         return "it needs Linux"
+    ability()
     try:
-        if policy() == "required":
-            choose("required", "required")
+        choose("auto", policy())
     except InvalidError as error:
         return str(error)
     return None

@@ -123,7 +123,11 @@ class Folder:
 
 def new_folder(uid: int | None) -> Folder:
     folder = Folder(Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")))
-    folder.make(uid)
+    try:
+        folder.make(uid)
+    except BaseException:
+        folder.remove()
+        raise
     return folder
 
 
@@ -177,6 +181,21 @@ def _walk(*folders: Path) -> "Iterator[os.DirEntry[str]]":
 
 
 def _expression(pattern: str) -> str:
-    """`*` and `?` stay within a folder, `**/` is any number of folders."""
-    words = {"**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
-    return "".join(words.get(part, re.escape(part)) for part in re.split(r"(\*\*/|\*|\?)", pattern))
+    """`*` and `?` stay within a folder, `**/` is any number of folders.
+
+    What comes after one of several stars is taken where it is found first, for good: `(?>…)`. In any other way a pattern could take
+    for ever, and nothing else would run meanwhile.
+    """
+    first, *rest = ("/".join(map(_in_folder, part.split("/"))) for part in re.split(r"(?<![^/])\*\*/", pattern))
+    return first + _after_stars("(?:[^/]+/)*", rest)
+
+
+def _in_folder(pattern: str) -> str:
+    first, *rest = (re.escape(part).replace(r"\?", "[^/]") for part in pattern.split("*"))
+    return first + _after_stars("[^/]*", rest)
+
+
+def _after_stars(star: str, parts: list[str]) -> str:
+    """The last part is at the end, so that one is looked for from there."""
+    *found_first, last = parts or [""]
+    return "".join(f"(?>{star}?{part})" for part in found_first) + (star + last if parts else "")

@@ -10,7 +10,8 @@ import os
 import resource
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from mainspring.execute.sandbox.cgroups import Group
@@ -127,6 +128,19 @@ class Process:
             read_bytes=used.ru_inblock * _BLOCK,
             written_bytes=used.ru_oublock * _BLOCK,
         )
+
+
+@asynccontextmanager
+async def reading(fd: int, limit: int) -> AsyncIterator[asyncio.StreamReader]:
+    """A stream that was taken; closed at the end."""
+    reader = asyncio.StreamReader(limit=limit)
+    protocol = asyncio.StreamReaderProtocol(reader)
+    file = os.fdopen(fd, "rb", 0)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, file)
+    try:
+        yield reader
+    finally:
+        transport.close()
 
 
 def signal_of(code: int) -> str | None:

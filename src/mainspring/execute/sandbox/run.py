@@ -11,7 +11,6 @@ writes more. Cancelled, the program is asked to end (SIGTERM) and has a moment f
 
 import asyncio
 import contextlib
-import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +23,7 @@ from msgspec import Struct
 from mainspring.execute.masking import NO_MASK, Mask
 from mainspring.execute.sandbox.folder import Folder, new_folder
 from mainspring.execute.sandbox.launch import Order, launch, launcher
-from mainspring.execute.sandbox.process import Process, signal_of
+from mainspring.execute.sandbox.process import Process, reading, signal_of
 from mainspring.execute.sandbox.warm import warmed
 from mainspring.execute.sandbox.watching import EVERY_S, exceeded
 
@@ -195,17 +194,11 @@ async def _end(running: Running) -> None:
 
 
 async def _copy(fd: int, number: int, write: Write, tail: bytearray, kept: int) -> None:
-    reader = asyncio.StreamReader(limit=_CHUNK)
-    protocol = asyncio.StreamReaderProtocol(reader)
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_read_pipe(lambda: protocol, os.fdopen(fd, "rb", 0))
-    try:
+    async with reading(fd, _CHUNK) as reader:
         while data := await reader.read(_CHUNK):
             tail += data
             del tail[:-kept]
             await write(number, data)
-    finally:
-        transport.close()
 
 
 async def _all_of(copying: "Sequence[asyncio.Future[None]]") -> None:

@@ -10,11 +10,13 @@ import atexit
 import inspect
 import json
 import os
+import select
 import shutil
 import socket
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from functools import cache
 
 from msgspec import Struct
@@ -36,7 +38,7 @@ _log = get_logger("mainspring.worker")
 _IDLE_S = 60.0
 _PYTHON = "python3"
 _NAMES = ("python", _PYTHON)
-_CHANGE_PYTHON = ("PYTHON", "LD_", "LC_", "LANG", "PATH", "HOME", "TMPDIR")
+_CHANGE_PYTHON = ("PYTHON", "LD_", "LC_", "LANG", "PATH", "HOME", "TMPDIR", "TZ", "MALLOC_", "GLIBC_")
 _CODE = inspect.getsource(waiter) + "\nwait(int(sys.argv[1]))\n"
 
 
@@ -55,6 +57,11 @@ class Warm(Struct, eq=False):
             return self.connection.recv(1, socket.MSG_PEEK) == b"r"
         except BlockingIOError:
             return False
+
+    def is_gone(self) -> bool:
+        ends = select.poll()
+        ends.register(self.connection, select.POLLRDHUP)
+        return bool(ends.poll(0))
 
     def hand_over(self, order: Order, files: Mapping[str, bytes]) -> Process:
         """OSError, if it has died since."""
@@ -101,9 +108,13 @@ class Warmed:
             return None
         with self._lock:
             self._put_off()
+            gone = [warm for warm in self._waiting if warm.is_gone()]
+            self._waiting = [warm for warm in self._waiting if warm not in gone]
             found = next((warm for warm in self._waiting if warm.is_ready()), None)
             if found is not None:
                 self._waiting.remove(found)
+        for warm in gone:
+            warm.discard()
         launcher().submit(self.fill, order)
         return found
 
@@ -151,7 +162,8 @@ def warmed() -> Warmed:
 
 def _suits(order: Order) -> bool:
     name, *rest = order.command
-    plain = bool(rest) and (not rest[0].startswith("-") or (rest[0] in ("-c", "-m") and len(rest) > 1))
+    # What ends otherwise may be a folder or an archive, which Python runs as well.
+    plain = bool(rest) and (_is_file(rest[0]) or (rest[0] in ("-c", "-m") and len(rest) > 1))
     return (
         order.binary is not None
         and not order.network
@@ -160,6 +172,10 @@ def _suits(order: Order) -> bool:
         and _interpreter(name) == _interpreter()
         and not any(variable.startswith(_CHANGE_PYTHON) for variable in order.env)
     )
+
+
+def _is_file(word: str) -> bool:
+    return word.endswith(".py") and not word.startswith("-")
 
 
 @cache
@@ -172,18 +188,17 @@ def _start(like: Order) -> Warm:
     order = Order(
         command=[], binary=like.binary, uid=None if like.uid is None else ability().users.take(), tree=like.tree
     )
-    folder = new_folder(order.uid)
-    group = None if order.tree is None else order.tree.make(order.limits)
-    ours, theirs = socket.socketpair()
-    try:
-        with open(os.devnull, "r+b") as null, theirs:
+    with ExitStack() as undo:
+        folder = new_folder(order.uid)
+        undo.callback(folder.remove)
+        group = None if order.tree is None else order.tree.make(order.limits)
+        if group is not None:
+            undo.callback(group.close)
+        ours, theirs = socket.socketpair()
+        undo.callback(ours.close)
+        with theirs, open(os.devnull, "r+b") as null:
             program = wrapped([_PYTHON, "-c", _CODE, str(theirs.fileno())], {})
             first, inner = start_bubblewrap(order, folder, program, (null.fileno(),) * 3, group, theirs.fileno())
-    except BaseException:
-        ours.close()
-        if group is not None:
-            group.close()
-        folder.remove()
-        raise
+        undo.pop_all()
     ours.setblocking(False)
     return Warm(order, folder, first, inner, group, ours)

@@ -17,12 +17,12 @@ import msgspec
 from mainspring.errors import InvalidError
 from mainspring.execute.addresses import Allowed, allowed
 from mainspring.execute.lifeline import die_with
+from mainspring.execute.metering import peak_mb
 from mainspring.execute.sql import postgres
 from mainspring.execute.sql.engine import TEMPORARY_MB, Engine
 from mainspring.execute.sql.loading import load_csv, load_sqlite
 from mainspring.execute.sql.order import Answer, Files, Order, PostgresRows, Source, SqliteRows, Table
 from mainspring.execute.sql.walls import only_write_below
-from mainspring.wire import Usage
 
 _SLACK_MB = 1_024  # for what DuckDB does not count: the interpreter, threads, rows on their way out
 _PASSING = ("08", "40", "53", "57")  # classes of SQLSTATE: connections, conflicts, resources, shutdowns
@@ -36,7 +36,7 @@ def main(parent: int) -> None:
         order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
         _limit(order)
         only_write_below(Path(order.folder))  # before DuckDB has threads
-        out.write(msgspec.json.encode(msgspec.structs.replace(_answer(order), usage=_usage())))
+        out.write(msgspec.json.encode(msgspec.structs.replace(_answer(order), peak_mb=peak_mb())))
 
 
 def _limit(order: Order) -> None:
@@ -105,13 +105,3 @@ def _finish(engine: Engine, order: Order, reachable: Allowed) -> Answer:
             columns, count = engine.save_csv(last, file)
             postgres.write(table, file, columns, reachable)
             return Answer(count=count)
-
-
-def _usage() -> Usage:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return Usage(
-        cpu_s=used.ru_utime + used.ru_stime,
-        peak_mb=used.ru_maxrss / 1024,
-        read_bytes=used.ru_inblock * 512,
-        written_bytes=used.ru_oublock * 512,
-    )

@@ -4,8 +4,6 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from mainspring.wire import Usage
-
 
 class Files(Struct, frozen=True, tag="files"):
     """Files that DuckDB reads by itself."""
@@ -48,10 +46,11 @@ class Order(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True):
-    """`problem`: why there is no result; `may_pass`: another try may go well."""
+    """`problem`: why there is no result; `may_pass`: another try may go well. `peak_mb`: the most memory that the process had,
+    which nobody can tell any more when it has ended."""
 
     rows: list[dict[str, Any]] | None = None
     count: int | None = None
     problem: str | None = None
     may_pass: bool = False
-    usage: Usage | None = None
+    peak_mb: float | None = None

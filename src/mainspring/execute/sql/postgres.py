@@ -52,7 +52,7 @@ def connection(field: str, url: str) -> dict[str, Any]:
         "user": unquote(parts.username),
         "password": unquote(parts.password or ""),
         "database": unquote(parts.path[1:]),
-        "ssl": _ssl(mode),
+        "ssl": mode,
     }
 
 
@@ -117,7 +117,7 @@ def _with(url: str, allowed: Allowed, work: "Callable[[asyncpg.Connection[Any]],
     settings = connection("database", url)
 
     async def run() -> T:
-        database = await asyncpg.connect(**settings, timeout=_CONNECT_S)
+        database = await asyncpg.connect(**settings | {"ssl": _ssl(settings["ssl"])}, timeout=_CONNECT_S)
         try:
             return await work(database)
         finally:

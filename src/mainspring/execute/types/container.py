@@ -22,10 +22,10 @@ from mainspring.execute.containers.leftovers import name_for
 from mainspring.execute.containers.plan import WORK, Plan
 from mainspring.execute.containers.run import Container, started
 from mainspring.execute.context import Context
-from mainspring.execute.sandbox.ability import ability as sandbox_ability
 from mainspring.execute.sandbox.bubblewrap import PATH
 from mainspring.execute.sandbox.launch import LaunchError
 from mainspring.execute.sandbox.limits import Limits
+from mainspring.execute.sandbox.users import Users
 from mainspring.execute.types import JobType, ProgramError
 from mainspring.execute.types.files import CHECKPOINT, VARIABLE
 from mainspring.execute.types.programs import check_program, follow, given_files, last_output
@@ -38,6 +38,7 @@ _IMAGE = re.compile(rf"(?:{_HOST}/)?{_NAME}(?:/{_NAME})*(?::\w[\w.-]{{0,127}})?(
 _TRANSPORTS = ("containers-storage", "dir", "docker-archive", "docker-daemon", "oci", "oci-archive", "ostree", "sif")
 _LONGEST = 512
 _ROOTS = "MAINSPRING_CONTAINER_ROOTS"
+_USERS = Users()
 
 
 class ContainerResult(Struct, frozen=True):
@@ -78,7 +79,7 @@ async def container(
         env=_environment(ctx, env, image),
         network=network,
         limits=allowed,
-        uid=sandbox_ability().users.take() or os.geteuid(),
+        uid=_USERS.take() or os.geteuid(),
     )
     running: Container | None = None
     try:

@@ -7,7 +7,6 @@ fails it so that it is tried again (when the server says when, then); anything e
 
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn
 
 from msgspec import Meta, Struct
@@ -16,7 +15,7 @@ from mainspring.errors import InvalidError, MainspringError
 from mainspring.execute.addresses import allowed
 from mainspring.execute.context import Context
 from mainspring.execute.http.bodies import glimpse, inline, read_start, save
-from mainspring.execute.http.exchange import ExchangeError, exchange, plain
+from mainspring.execute.http.exchange import ExchangeError, Traffic, exchange, plain, trusted
 from mainspring.execute.http.requests import Request, check_headers, check_url, prepare
 from mainspring.execute.placeholders import fill_url
 from mainspring.execute.signals import Retry
@@ -75,15 +74,16 @@ async def http(
     request = prepare(url, method, headers, body, secret=ctx.secret, sign=sign, default_key=ctx.job_id)
     expected = SUCCESS if expect is None else frozenset(expect)
     passing = PASSING if retry_on_status is None else frozenset(retry_on_status)
+    traffic = Traffic()
     try:
-        async with exchange(request, allowed(), expected) as response:
+        async with exchange(request, allowed(), expected, traffic) as response:
             if response.status not in expected:
                 await _refuse(request, response, may_pass=response.status in passing)
-            result = await _result(ctx, response)
+            return await _result(ctx, response)
     except ExchangeError as error:
         raise HttpError(f"{request.method} {request.shown}: {error}") from None
-    ctx._services.use(Usage(sent_bytes=len(request.body), received_bytes=result.size))
-    return result
+    finally:
+        ctx._services.use(Usage(sent_bytes=traffic.sent, received_bytes=traffic.received))
 
 
 async def _result(ctx: Context, response: "ClientResponse") -> HttpResult:
@@ -115,20 +115,24 @@ def _retry_after_s(given: str) -> float | None:
         return min(float(given), _LONGEST_WAIT_S)
     try:
         wait_s = (parsedate_to_datetime(given) - datetime.now(UTC)).total_seconds()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return min(max(wait_s, 0.0), _LONGEST_WAIT_S)
 
 
 def _check(url: str, headers: dict[str, str] | None = None, **_: object) -> None:
     """What can be known at submit, with something in the place of secrets."""
-    check_url("arguments.url", url if url.startswith("{secret:") else fill_url(url, lambda _: "secret"))
+    if not url.startswith("{secret:"):
+        check_url("arguments.url", fill_url(url, lambda _: "secret"))
     check_headers("arguments.headers", headers or {})
 
 
 def _missing() -> str | None:
-    if find_spec("aiohttp") is None:
+    try:
+        import aiohttp  # noqa: F401  (rather now than in the first job, where the event loop would wait for it)
+    except ImportError:
         return "it needs aiohttp: install Mainspring with the extra client, as in pip install 'mainspring[client]'"
+    trusted()
     try:
         allowed()
     except InvalidError as error:

@@ -5,6 +5,7 @@ job may read is decided here, before that process is started: files by `execute.
 process asks when it connects.
 """
 
+import asyncio
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -77,16 +78,14 @@ async def sql(
     order = Order(
         statements=[statement] if isinstance(statement, str) else statement,
         parameters=fill_value(parameters, ctx.secret),
-        sources={name: _source(name, source, ctx.secret) for name, source in sources.items()},
+        sources=await asyncio.to_thread(_sources, sources, ctx.secret),
         to=_target(to, folder, ctx.secret),
         folder=str(folder),
         memory_mb=lowered("memory_mb", memory_mb, MEMORY_MB, most.memory_mb),
         threads=lowered("threads", threads, THREADS, most.processes),
     )
     _check_postgres(order)
-    answer = await perform(order)
-    if answer.usage is not None:
-        ctx._services.use(answer.usage)
+    answer = await perform(order, ctx._services.use)
     return await _result(ctx, answer, folder, to)
 
 
@@ -97,6 +96,11 @@ async def _result(ctx: Context, answer: Answer, folder: Path, to: str | Table | 
         return SqlResult(rows=answer.rows, count=answer.count)
     await ctx.output(folder / to, name=to, media=MEDIA)
     return SqlResult(count=answer.count, output=to)
+
+
+def _sources(given: dict[str, str | Query], secret: Secret) -> dict[str, Source]:
+    """In a thread: looking for files may wait for a disk."""
+    return {name: _source(name, source, secret) for name, source in given.items()}
 
 
 def _source(name: str, source: str | Query, secret: Secret) -> Source:
