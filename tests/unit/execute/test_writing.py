@@ -162,6 +162,14 @@ async def test_what_cannot_be_given_out_is_refused(value: object, problem: str) 
         await _context().emit(value)
 
 
+async def test_what_was_refused_leaves_no_gap_that_followers_would_wait_at() -> None:
+    context = _context()
+    with pytest.raises(InvalidError):
+        await context.emit(object())
+    await context.emit("first")
+    assert await context._services.read(partial(1, 1)) == b'"first"'
+
+
 async def test_there_is_an_end_to_what_is_given_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mainspring.execute.partials.MAX_PARTIALS", 2)
     context = _context()
