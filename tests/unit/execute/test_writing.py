@@ -30,7 +30,7 @@ POOLS = [
 
 async def _written(link: MemoryLink, job: bytes) -> list[Segment]:
     pieces = [await link.objects.read(job, each.name) for each in await link.objects.find(job, logs(1))]
-    return [segment for piece in pieces for segment in read_piece(piece)[0]]
+    return [segment for piece in pieces for segment in read_piece(piece) if segment is not None]
 
 
 async def _lines(link: MemoryLink, job: bytes) -> list[tuple[int, bytes]]:
