@@ -131,7 +131,6 @@ class HttpOutcome(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     reason: str | None = None
     usage: Usage | None = None
     outputs: list[Stored] = []
-    result_ttl_s: Annotated[float, Meta(gt=0, le=MAX_WAIT_S)] | None = None
 
 
 class HttpProgress(Struct, frozen=True, omit_defaults=True):
@@ -225,7 +224,7 @@ def _completed(job: bytes, given: HttpOutcome) -> Outcome:
     except InvalidError as error:
         why = Failure(Reason.RESULT, "InvalidError", str(error))
         return Outcome(job, given.attempt, OutcomeType.FAILED, None, why, retry=False)
-    return Outcome(job, given.attempt, given.type, data, outputs=outputs, result_ttl_s=given.result_ttl_s)
+    return Outcome(job, given.attempt, given.type, data, outputs=outputs)
 
 
 def _checked_result(data: bytes) -> bytes | None:
@@ -307,7 +306,6 @@ def _http_outcome(o: Outcome) -> HttpOutcome:
         reason=o.reason,
         usage=o.usage,
         outputs=list(o.outputs),
-        result_ttl_s=o.result_ttl_s,
     )
 
 
