@@ -15,7 +15,7 @@ from msgspec.structs import asdict, replace
 
 from mainspring.core.job import MAX_RESULT_BYTES, Options, Resources
 from mainspring.core.lifecycle import Reason
-from mainspring.core.objects import MAX_OUTPUTS, check_checksum, check_media, output
+from mainspring.core.objects import MAX_OUTPUTS, RESULT, check_checksum, check_media, output
 from mainspring.core.partition import format_id, parse_id
 from mainspring.core.timer import from_micros, to_micros
 from mainspring.errors import InvalidError
@@ -241,8 +241,9 @@ def _checked_result(data: bytes) -> bytes | None:
 
 
 def _checked_outputs(given: list[Stored]) -> tuple[Stored, ...]:
-    if len(given) > MAX_OUTPUTS:
-        raise InvalidError("outputs", f"has {len(given):,} entries; {MAX_OUTPUTS:,} are allowed")
+    files = sum(each.name != RESULT for each in given)
+    if files > MAX_OUTPUTS:
+        raise InvalidError("outputs", f"has {files:,} files; {MAX_OUTPUTS:,} are allowed")
     for each in given:
         output(1, each.name)  # where it is, if it has such a name
         check_checksum(each.sha256)
