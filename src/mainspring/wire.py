@@ -108,7 +108,9 @@ class Outcome(Struct, frozen=True, gc=False):
     reason: str | None = None  # cancelled
     usage: Usage | None = None
     outputs: tuple[Stored, ...] = ()  # completed
-    result_ttl_s: float | None = None  # completed: how long result and outputs are kept, as its options say
+    result_ttl_s: float | None = (
+        None  # completed: how long result and outputs are kept; said by the node, not by the worker
+    )
 
 
 class Progress(Struct, frozen=True):

@@ -15,7 +15,7 @@ from msgspec.structs import asdict, replace
 
 from mainspring.core.job import MAX_RESULT_BYTES, Options, Resources
 from mainspring.core.lifecycle import Reason
-from mainspring.core.objects import MAX_OUTPUTS, check_checksum, check_media, output
+from mainspring.core.objects import MAX_OUTPUTS, RESULT, check_checksum, check_media, output
 from mainspring.core.partition import format_id, parse_id
 from mainspring.core.timer import from_micros, to_micros
 from mainspring.errors import InvalidError
@@ -131,7 +131,6 @@ class HttpOutcome(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     reason: str | None = None
     usage: Usage | None = None
     outputs: list[Stored] = []
-    result_ttl_s: Annotated[float, Meta(gt=0, le=MAX_WAIT_S)] | None = None
 
 
 class HttpProgress(Struct, frozen=True, omit_defaults=True):
@@ -225,7 +224,7 @@ def _completed(job: bytes, given: HttpOutcome) -> Outcome:
     except InvalidError as error:
         why = Failure(Reason.RESULT, "InvalidError", str(error))
         return Outcome(job, given.attempt, OutcomeType.FAILED, None, why, retry=False)
-    return Outcome(job, given.attempt, given.type, data, outputs=outputs, result_ttl_s=given.result_ttl_s)
+    return Outcome(job, given.attempt, given.type, data, outputs=outputs)
 
 
 def _checked_result(data: bytes) -> bytes | None:
@@ -242,8 +241,9 @@ def _checked_result(data: bytes) -> bytes | None:
 
 
 def _checked_outputs(given: list[Stored]) -> tuple[Stored, ...]:
-    if len(given) > MAX_OUTPUTS:
-        raise InvalidError("outputs", f"has {len(given):,} entries; {MAX_OUTPUTS:,} are allowed")
+    files = sum(each.name != RESULT for each in given)
+    if files > MAX_OUTPUTS:
+        raise InvalidError("outputs", f"has {files:,} files; {MAX_OUTPUTS:,} are allowed")
     for each in given:
         output(1, each.name)  # where it is, if it has such a name
         check_checksum(each.sha256)
@@ -307,7 +307,6 @@ def _http_outcome(o: Outcome) -> HttpOutcome:
         reason=o.reason,
         usage=o.usage,
         outputs=list(o.outputs),
-        result_ttl_s=o.result_ttl_s,
     )
 
 

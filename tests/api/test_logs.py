@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from api.site import UNKNOWN, Site, running
@@ -147,15 +148,56 @@ async def test_questions_that_make_no_sense(site: Site, query: str, headers: dic
     assert (answer.status, answer.document["field"]) == (422, field)
 
 
-async def test_a_stream_of_lines_ends_with_its_key(site: Site, gates: Gates, monkeypatch: pytest.MonkeyPatch) -> None:
+def spoil(folder: Path, room: str, number: int) -> None:
+    """Make a piece one that does not open."""
+    (first,) = (folder / "jobs.db.objects").rglob(f"{room}/*/0000000001")
+    first.with_name(f"{number:010}").write_bytes(b"\x93mainspring-sealed-object-1\n\x00 and no more")
+
+
+@pytest.mark.parametrize("room", ["logs", "partial"])
+@pytest.mark.parametrize("query", ["?follow=false", "?follow=true"])
+@pytest.mark.parametrize("headers", [{}, LINES, EVENTS])
+async def test_what_cannot_be_read_at_all_is_an_error(
+    site: Site, folder: Path, room: str, query: str, headers: dict[str, str]
+) -> None:
+    job = await site.submit("talk")
+    await site.ended(job)
+    spoil(folder, room, 1)
+    answer = await site.ask("GET", f"/v1/jobs/{job}/{room}{query}", headers=headers)
+    assert (answer.status, answer.document["title"]) == (503, "Secrets cannot be used on this server")
+
+
+@pytest.mark.parametrize(("room", "headers"), [("logs", {}), ("logs", LINES), ("partial", LINES)])
+async def test_what_breaks_off_is_not_taken_for_whole(
+    site: Site, folder: Path, room: str, headers: dict[str, str]
+) -> None:
+    job = await site.submit("talk")
+    await site.ended(job)
+    spoil(folder, room, 3)
+    with pytest.raises(aiohttp.ClientPayloadError):
+        await site.ask("GET", f"/v1/jobs/{job}/{room}", headers=headers)
+
+
+async def test_events_that_break_off_have_no_end(site: Site, folder: Path) -> None:
+    job = await site.submit("talk")
+    await site.ended(job)
+    spoil(folder, "partial", 3)
+    async with listening(site, f"/v1/jobs/{job}/partial", **EVENTS) as listener:
+        heard = [await listener.next() for _ in range(3)]
+    assert [event and event["event"] for event in heard] == ["partial", "partial", None]
+
+
+async def test_a_stream_of_lines_breaks_off_with_its_key(
+    site: Site, gates: Gates, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(streams, "CHECK_S", 0.01)
     made = (await site.ask("POST", "/v1/keys", {"name": "short", "role": "viewer"}, key="admin")).document
-    site.keys["short"] = made["key"]
+    headers = {"Authorization": f"Bearer {made['key']}"}
     job = await site.submit("wait")
     await gates.begun.wait()
-    reading = asyncio.create_task(site.ask("GET", f"/v1/jobs/{job}/logs?follow=true", key="short"))
-    await site.ask("DELETE", f"/v1/keys/{made['id']}", key="admin")
-    async with asyncio.timeout(15):
-        answer = await reading
-    assert answer.status in (200, 401)
-    assert b"ended" not in answer.body
+    async with site.client.get(f"{site.url}/v1/jobs/{job}/logs?follow=true", headers=headers) as response:
+        assert response.status == 200
+        await site.ask("DELETE", f"/v1/keys/{made['id']}", key="admin")
+        async with asyncio.timeout(15):
+            with pytest.raises(aiohttp.ClientPayloadError):
+                await response.read()

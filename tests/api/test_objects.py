@@ -266,6 +266,16 @@ async def test_an_outcome_whose_outputs_are_wrong_fails_and_leaves_others_alone(
     assert (ended["state"], ended["reason"]) == ("failed", "result")
 
 
+async def test_a_large_result_does_not_count_among_the_files(site: Site) -> None:
+    shell = await at_work(site)
+    listed = [{"name": str(number), "size": 0, "sha256": "0" * 64} for number in range(objects.MAX_OUTPUTS)]
+    for more, state in (("result", "completed"), ("one too many", "failed")):
+        await submit(site)
+        assignment = await shell.job()
+        await shell.report(done(assignment, outputs=[{"name": more, "size": 1, "sha256": "0" * 64}, *listed]))
+        assert (await site.ended(assignment["job"]))["state"] == state
+
+
 async def test_a_stream_that_breaks_off_is_not_taken_for_whole(site: Site) -> None:
     shell = await at_work(site)
     id_ = await submit(site)

@@ -59,8 +59,8 @@ async def at_work(site: Site, key: str = "worker", **about: Any) -> Shell:
     return shell
 
 
-async def submit(site: Site, key: str = "operator", **arguments: Any) -> str:
-    document = {"kind": KIND, "arguments": arguments, "options": {"retries": 0, "timeout": 9}}
+async def submit(site: Site, key: str = "operator", options: dict[str, Any] | None = None, **arguments: Any) -> str:
+    document = {"kind": KIND, "arguments": arguments, "options": {"retries": 0, "timeout": 9, **(options or {})}}
     answer = await site.ask("POST", "/v1/jobs", document, key=key)
     assert answer.status == 201, answer
     found: str = answer.document["id"]
@@ -144,20 +144,34 @@ async def test_ways_to_end(site: Site, outcome: dict[str, Any], state: str, reas
     assert (ended["state"], ended["reason"]) == (state, reason)
 
 
-async def test_a_worker_tells_what_it_used_stored_and_how_long_that_is_kept(site: Site) -> None:
+async def test_a_worker_tells_what_it_used_and_stored(site: Site) -> None:
     shell = await at_work(site)
     id_ = await submit(site)
     assignment = await shell.job()
     used = {"cpu_s": 1.5, "peak_mb": 20, "sent_bytes": 7}
     stored = {"name": "report.csv", "size": 3, "sha256": "00" * 32}
-    assert await shell.report(done(assignment, usage=used, outputs=[stored], result_ttl_s=60))
+    assert await shell.report(done(assignment, usage=used, outputs=[stored]))
     await site.ended(id_)
     shown = (await site.ask("GET", f"/v1/jobs/{id_}")).document
     assert {name: shown["usage"][name] for name in used} == used
     (found,) = await site.app.store.read_ended([parse_id(id_)])
     assert found is not None
     assert found.outputs is not None
+    assert found.expires_at is None
+
+
+async def test_how_long_a_result_is_kept_is_not_the_workers_affair(site: Site) -> None:
+    shell = await at_work(site)
+    id_ = await submit(site, options={"result_ttl": "1m"})
+    assert await shell.report(done(await shell.job(), result=1, result_ttl_s=3600))
+    await site.ended(id_)
+    (found,) = await site.app.store.read_ended([parse_id(id_)])
+    (record,) = await site.app.store.read_jobs([parse_id(id_)])
+    assert found is not None
     assert found.expires_at is not None
+    assert record is not None
+    assert record.finished_at is not None
+    assert abs(found.expires_at - record.finished_at - 60_000_000) < 1_000_000
 
 
 @pytest.mark.parametrize(
@@ -165,7 +179,6 @@ async def test_a_worker_tells_what_it_used_stored_and_how_long_that_is_kept(site
     [
         ({"usage": {"cpu_s": -1}}, "outcomes[0].usage.cpu_s"),
         ({"usage": {"read_bytes": 1 << 60}}, "outcomes[0].usage.read_bytes"),
-        ({"result_ttl_s": 0}, "outcomes[0].result_ttl_s"),
     ],
 )
 async def test_what_a_worker_cannot_tell(site: Site, more: dict[str, Any], field: str) -> None:

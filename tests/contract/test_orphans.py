@@ -30,15 +30,16 @@ async def test_a_remote_workers_session_outlives_its_node_and_a_local_ones_does_
 async def test_an_orphan_is_adopted_with_what_is_live_in_it_and_again_with_the_same_answer(scene: Scene) -> None:
     old, new = await scene.new_node(b"old"), await scene.new_node(b"new")
     session = await remote(scene, old)
-    jobs = await scene.submit(2)
+    jobs = await scene.submit(2, result_ttl="1h")
     await scene.assign(session, jobs)
     await scene.store.end_nodes({old: None})
     assert await scene.store.rescue_attempts(10) == 0
-    lanes = {(await scene.record(job)).lane for job in jobs}
+    records = [await scene.record(job) for job in sorted(jobs)]
+    assert {record.options.result_ttl_s for record in records} == {3600.0}
     for _ in range(2):
         live = await scene.store.adopt_session(session, new)
         assert live is not None
-        assert sorted(live, key=lambda each: each.job) == [LiveJob(job, 1, *lanes) for job in sorted(jobs)]
+        assert sorted(live, key=lambda each: each.job) == [LiveJob(r.id, 1, r.lane, r.options) for r in records]
     assert await scene.store.list_orphans() == {}
     (record,) = await scene.store.read_sessions([session])
     assert record is not None

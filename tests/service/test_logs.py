@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mainspring import App, Context
+from mainspring.errors import SecretsError
 from mainspring.verbs import pieces
 from service.serving import served, served_apart
 from service.test_workers import worker_key, working
@@ -66,6 +67,19 @@ async def test_who_submitted_follows(where: str, folder: Path) -> None:
         assert [value async for value in given] == [{"done": 2}]
         assert await job.result() == "said"
         assert "".join([part.text async for part in job.logs(attempt=1)]) == "begun\nended\n"
+
+
+@pytest.mark.parametrize("where", ["here", "elsewhere"])
+async def test_who_reads_what_does_not_open_is_told(where: str, folder: Path) -> None:
+    async with _places(where, folder) as (talk, asker), asyncio.timeout(30), asker:
+        (job,) = await asker.submit_many([talk.talk.job(wait=False)])
+        await job.result()
+        (second,) = (folder / "jobs.db.objects").rglob("partial/*/0000000002")
+        second.write_bytes(b"\x93mainspring-sealed-object-1\n\x00 and no more")
+        given = job.partial()
+        assert await anext(given) == {"done": 1}
+        with pytest.raises(SecretsError, match="does not open"):
+            await anext(given)
 
 
 def test_without_asyncio(folder: Path) -> None:

@@ -102,6 +102,30 @@ async def test_everything_that_was_written_in_order(job: Writing) -> None:
     assert await job.read(follow=True) == parts
 
 
+async def test_a_piece_of_many_short_lines_leaves_others_their_turns(on_sqlite: Site) -> None:
+    job = Writing(on_sqlite, await on_sqlite.send(delay=0))
+    await job.start()
+    await job.piece(*((OUT, b"%d\n" % number) for number in range(2500)), (END, b""))
+    await job.end()
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    batches = await on_sqlite.local().jobs.open_logs(job.id, attempt=None, after=None, follow=False)
+    found = [await anext(batches)]
+    beside = asyncio.create_task(others())
+    found.append(await anext(batches))
+    assert turns > 0
+    found += [parts async for parts in batches]
+    beside.cancel()
+    assert [len(parts) for parts in found] == [1000, 1000, 500]
+    assert "".join(part.text for parts in found for part in parts) == "".join(f"{number}\n" for number in range(2500))
+
+
 async def test_attempts_follow_each_other_and_can_be_read_apart(job: Writing) -> None:
     await job.piece((OUT, b"first\n"), (END, b""))
     await job.fail()

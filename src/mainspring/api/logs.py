@@ -10,6 +10,7 @@ from mainspring.api.asking import Ask
 from mainspring.api.items import LINES
 from mainspring.api.operations import Content, Room
 from mainspring.api.replies import Reply
+from mainspring.api.results import begun
 from mainspring.api.streams import EVENT_STREAM, Stream, message
 from mainspring.errors import InvalidError
 from mainspring.verbs import documents as d
@@ -66,7 +67,7 @@ async def job_logs(ask: Ask) -> Reply:
         after=_after(ask, media, asked.after),
         follow=_follow(media, asked.follow),
     )
-    return Stream(ask, _written(batches, media), f"{TEXT}; charset=utf-8" if media == TEXT else media)
+    return Stream(ask, await begun(_written(batches, media)), f"{TEXT}; charset=utf-8" if media == TEXT else media)
 
 
 @LOGS.get(
@@ -89,7 +90,7 @@ async def job_partial(ask: Ask) -> Reply:
     values = await ask.verbs.jobs.open_partial(
         ask.path("id"), after=_after(ask, media, asked.after), follow=_follow(media, asked.follow)
     )
-    return Stream(ask, _given_out(values, media), media)
+    return Stream(ask, await begun(_given_out(values, media)), media)
 
 
 async def _written(batches: AsyncGenerator[Sequence[d.LogPart], None], media: str) -> AsyncGenerator[bytes, None]:
@@ -106,9 +107,12 @@ async def _written(batches: AsyncGenerator[Sequence[d.LogPart], None], media: st
         yield _END
 
 
-async def _given_out(values: AsyncGenerator[d.PartialResult, None], media: str) -> AsyncGenerator[bytes, None]:
+async def _given_out(values: AsyncGenerator[d.PartialResult | None, None], media: str) -> AsyncGenerator[bytes, None]:
     async with aclosing(values):
         async for value in values:
+            if value is None:
+                yield b""
+                continue
             data = _encode(value)
             yield data + b"\n" if media == LINES else message(value.id, "partial", data)
     if media == EVENT_STREAM:

@@ -1,7 +1,8 @@
 """Answers without an end of their own: server-sent events, and other bodies that are sent as they come.
 
 A stream ends when there is nothing more to say, when the listener leaves, when the server stops, when the key is no longer good,
-and when the store cannot be read. A comment every `COMMENT_S` keeps the connection of a listener to events.
+and when the store cannot be read. Events say themselves whether that was all; of anything else that was not the connection
+breaks off, so that nobody takes it for whole. A comment every `COMMENT_S` keeps the connection of a listener to events.
 """
 
 import asyncio
@@ -41,18 +42,20 @@ class Stream(Reply):
         await send({"type": "http.response.start", "status": 200, "headers": self.headers})
         leaving = asyncio.ensure_future(gone(receive))
         stopping = asyncio.ensure_future(self._ask.parts.stopping.wait())
+        whole = False
         try:
-            await self._speak(send, leaving, stopping)
+            whole = await self._speak(send, leaving, stopping)
         except MainspringError as error:
             _log.warning("a stream has ended early", error=str(error))
         finally:
             left = leaving.done()
             await end(leaving, stopping)
             await self._messages.aclose()
-        if not left:
+        if not left and (whole or self._comment):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _speak(self, send: Send, *ends: "asyncio.Future[Any]") -> None:
+    async def _speak(self, send: Send, *ends: "asyncio.Future[Any]") -> bool:
+        """Was that all?"""
         silent_s = COMMENT_S  # the first comment at once: a listener knows that he is heard
         while True:
             coming = asyncio.ensure_future(anext(self._messages, None))
@@ -63,14 +66,14 @@ class Stream(Reply):
                         silent_s = 0.0
                     await asyncio.wait((coming, *ends), timeout=CHECK_S, return_when=asyncio.FIRST_COMPLETED)
                     if any(ending.done() for ending in ends) or not await self._is_good():
-                        return
+                        return False
                     silent_s += CHECK_S
             finally:
                 if not coming.done():
                     await end(coming)
             message = coming.result()
             if message is None:
-                return
+                return True
             await _send(send, message)
             silent_s = 0.0
 

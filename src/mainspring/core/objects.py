@@ -27,7 +27,7 @@ CHECKPOINTS = "checkpoints/"
 STEPS = "steps/"
 RESULT = "result"  # the output that is the job's result
 INLINE_RESULT_BYTES = 65_536  # what is larger becomes an object
-MAX_OUTPUTS = 1000
+MAX_OUTPUTS = 1000  # beside the result
 
 _MAX_ESCAPED = 240  # a part of a path is a file's name, and those end at 255 bytes
 _PART = r"[A-Za-z0-9_~%-]{1,240}"
@@ -35,7 +35,7 @@ _PLACE = re.compile(
     rf"(?:logs|partial)/\d{{6,10}}/\d{{10,12}}|(?:outputs|steps)/\d{{6,10}}/{_PART}|checkpoints/\d{{6,10}}"
 )
 _CHECKSUM = re.compile(r"[0-9a-f]{64}")
-_MEDIA = re.compile(r"[\w.+-]{1,60}/[\w.+-]{1,60}(; ?[\w-]{1,20}=[\w.+-]{1,60})?", re.ASCII)
+_MEDIA = re.compile(r"[\w.+-]{1,127}/[\w.+-]{1,127}(; ?[\w-]{1,20}=[\w.+-]{1,60})?", re.ASCII)
 _PREFIX = re.compile(r"(?:logs|partial|checkpoints|outputs|steps)/[A-Za-z0-9_~%/-]{0,260}")
 
 

@@ -54,20 +54,18 @@ def make_piece(encoded: Iterable[bytes]) -> bytes:
     return b"".join((_MAGIC, *encoded))
 
 
-def read_piece(piece: bytes) -> tuple[list[Segment], bool]:
-    """Its segments, as far as they are whole; and whether that is all of it."""
-    if not piece.startswith(_MAGIC):
-        return [], False
-    segments: list[Segment] = []
-    place = len(_MAGIC)
+def read_piece(piece: bytes) -> Iterator[Segment | None]:
+    """Its segments, as far as they are whole; None behind them where that is not all of it."""
+    place = len(_MAGIC) if piece.startswith(_MAGIC) else len(piece) + 1
     while place + _HEAD.size <= len(piece):
         stream, at, size = _HEAD.unpack_from(piece, place)
         begin = place + _HEAD.size
         if begin + size > len(piece):
             break
         place = begin + size
-        segments.append(Segment(stream, at, piece[begin:place]))
-    return segments, place == len(piece)
+        yield Segment(stream, at, piece[begin:place])
+    if place != len(piece):
+        yield None
 
 
 def as_lines(text: str) -> bytes:

@@ -160,7 +160,7 @@ class Desk:
     async def _settle_outcomes(self, session: bytes, place: Place, outcomes: list[Outcome]) -> list[bytes]:
         """What was accepted before is not asked again: the report was repeated because its answer got lost."""
         async with place.settling:
-            fresh = [outcome for outcome in outcomes if not place.has_accepted(outcome)]
+            fresh = [_dated(place, outcome) for outcome in outcomes if not place.has_accepted(outcome)]
             rejected = await self._settle(session, await self._sealed(place, fresh)) if fresh else []
             place.accept(outcome for outcome in fresh if outcome.job not in rejected)
             self._end_live(place, fresh)
@@ -350,3 +350,10 @@ class Desk:
         place.close(why())
         self.dispatcher.workers_changed()
         self._wake()
+
+
+def _dated(place: Place, outcome: Outcome) -> Outcome:
+    """With how long its result is kept, which is the job's affair and not its worker's."""
+    live = place.live.get(outcome.job)
+    ttl_s = None if live is None else live.options.result_ttl_s
+    return outcome if ttl_s is None else structs.replace(outcome, result_ttl_s=ttl_s)

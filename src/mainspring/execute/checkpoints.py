@@ -44,11 +44,14 @@ class Checkpoints:
     async def save(self, state: object, every: Duration | None) -> None:
         """`every`: hold it back if the last one was saved less long ago; the newest is saved when the function ends."""
         data = exact_json("state", state)
-        if every is not None and self._is_early(parse_duration("every", every)):
-            return self._hold(data)
-        self._unsaved = None
+        early = every is not None and self._is_early(parse_duration("every", every))
+        self._hold(data)  # also where it is saved now: a stop may come meanwhile
+        if early:
+            return
         await save(self._services, data)
         self._saved_s = time.monotonic()
+        if self._unsaved is data:
+            self._unsaved = None
 
     def _is_early(self, every_s: float) -> bool:
         return self._saved_s is not None and time.monotonic() - self._saved_s < every_s

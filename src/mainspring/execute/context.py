@@ -24,7 +24,7 @@ from mainspring.errors import InvalidError, NotRunningError
 from mainspring.execute.checkpoints import Checkpoints
 from mainspring.execute.masking import mask_for
 from mainspring.execute.outputs import store_output
-from mainspring.execute.partials import encode_partial
+from mainspring.execute.partials import check_number, encode_partial
 from mainspring.execute.remembering import Memory, Step
 from mainspring.execute.scratch import made
 from mainspring.execute.services import Services
@@ -156,8 +156,8 @@ class Context:
 
         Whoever has the job's handle reads them with `async for value in job.partial()`, from the first one on.
         """
-        number = next(self._partials)
-        data = encode_partial(number, value)
+        data = encode_partial(value)
+        number = check_number(next(self._partials))  # now that it can be stored: a gap would stop followers
         await self._services.put(partial(self._assignment.attempt, number), data)
 
     async def output(

@@ -1,12 +1,14 @@
 """Secrets taken out of what others may read: logs, failures, progress.
 
 `Mask` knows the values that an attempt was given, and replaces each by `***` wherever it stands: as it is, in base64 (either
-alphabet, whatever stood before it), percent-encoded or as a form, and escaped as JSON or Python writes texts. A value of several
-lines is also found line by line, because that is how logs come; then not in base64, and only its longest lines. What is shorter
-than `MIN_SECRET` characters cannot be a secret: masking it would tear every text apart. Without secrets nothing is looked at, and
-the same object comes back. Making a mask takes milliseconds whatever the values are, because it happens in a worker's event loop.
+alphabet, whatever stood before it), percent-encoded or as a form, and escaped as JSON or Python writes texts; also without the
+space around it. A value of several lines is also found line by line, because that is how logs come; then not in base64, and only
+its longest lines. What is shorter than `MIN_SECRET` characters cannot be a secret: masking it would tear every text apart. Without
+secrets nothing is looked at, and the same object comes back. Making a mask of long values takes some hundredths of a second, so
+that an attempt has its own made before it begins, outside of the worker's event loop (`prepare_mask`).
 """
 
+import asyncio
 import json
 import re
 from base64 import b64encode, urlsafe_b64encode
@@ -14,12 +16,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
+from mainspring.core.secret import MIN_SECRET
+
 HIDDEN: Final = b"***"
 
 _Bytes = bytes  # whose name is a method's below
 _WIDEST: Final = 6  # bytes for a byte of a secret that is written as \\uXXXX
 _LONG: Final = 100  # characters
 _MOST_COMPILED: Final = 16_384  # bytes of a pattern: some 30 ms
+_QUICKLY: Final = 128  # characters of all values: mostly a millisecond, which a thread is not worth
 _MIN_LINE: Final = 8  # characters
 _MOST_LINES: Final = 256
 _UNRESERVED: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
@@ -37,7 +42,7 @@ class Mask:
     __slots__ = ("_literals", "_pattern", "longest")
 
     def __init__(self, values: Iterable[str]) -> None:
-        given = sorted(set(values), key=len)
+        given = sorted({form for value in values for form in _bare(value)}, key=len)
         self.longest = max((_WIDEST * len(value.encode(errors="surrogatepass")) for value in given), default=0)
         pattern, literals = _Pattern(), {form for value in given for form in _base64(value)}
         for text in (*given, *_lines(given)):
@@ -85,6 +90,12 @@ def mask_for(secrets: Mapping[str, str]) -> Mask:
     return _made(tuple(sorted(set(secrets.values())))) if secrets else NO_MASK
 
 
+async def prepare_mask(secrets: Mapping[str, str]) -> None:
+    """So that `mask_for` has it at hand: an event loop does not wait until one of long values is made."""
+    if sum(map(len, secrets.values())) > _QUICKLY:
+        await asyncio.to_thread(mask_for, secrets)
+
+
 @lru_cache(maxsize=64)
 def _made(values: tuple[str, ...]) -> Mask:
     return Mask(values)
@@ -113,6 +124,13 @@ class _Pattern:
             groups.setdefault(first, []).append(form[len(first) :])
         together = b"|".join(first + b"(?:" + b"|".join(rests) + b")" for first, rests in groups.items())
         return re.compile(together) if groups else None
+
+
+def _bare(value: str) -> Iterator[str]:
+    """Also without the space around it, such as the line break at the end of a file."""
+    yield value
+    if len(bare := value.strip()) >= MIN_SECRET:
+        yield bare
 
 
 def _lines(values: Iterable[str]) -> list[str]:

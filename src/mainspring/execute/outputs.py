@@ -20,6 +20,7 @@ from mainspring.execute.services import Services
 from mainspring.wire import Failure, Outcome, OutcomeType, Stored
 
 _ANY = "application/octet-stream"
+_PACKED = {"gzip": "application/gzip"}
 
 
 def is_large(outcome: Outcome | None) -> bool:
@@ -107,4 +108,10 @@ def _name(source: bytes | Path, name: str | None) -> str:
 
 
 def _media(name: str, media: str | None) -> str:
-    return check_media(media) if media is not None else mimetypes.guess_type(name, strict=False)[0] or _ANY
+    if media is not None:
+        return check_media(media)
+    guessed, packed = mimetypes.guess_type(name, strict=False)
+    try:
+        return check_media(guessed) if packed is None else _PACKED.get(packed, _ANY)
+    except InvalidError:  # there is none, or the machine's own list has one that is none
+        return _ANY

@@ -1,4 +1,4 @@
-"""What an attempt gives out while it runs: `encode_partial`. One object each, whose number is its place in the order."""
+"""What an attempt gives out while it runs: one object each, whose number is its place in the order."""
 
 from mainspring.errors import InvalidError
 from mainspring.execute.exact import encode, may_alter, number_problem, words
@@ -7,10 +7,8 @@ MAX_PARTIAL_BYTES = 1_048_576
 MAX_PARTIALS = 10_000  # of an attempt
 
 
-def encode_partial(number: int, value: object) -> bytes:
-    """JSON of the value; InvalidError if it has no such form, is too large, or is one too many."""
-    if number > MAX_PARTIALS:
-        raise InvalidError("value", f"an attempt may give out {MAX_PARTIALS:,} partial results; put more into each")
+def encode_partial(value: object) -> bytes:
+    """JSON of the value; InvalidError if it has no such form, or is too large."""
     try:
         data = encode(value)
         problem = number_problem(value) if may_alter(data) else None
@@ -21,3 +19,9 @@ def encode_partial(number: int, value: object) -> bytes:
     if len(data) > MAX_PARTIAL_BYTES:
         raise InvalidError("value", f"{len(data):,} bytes of JSON are too many: the limit is {MAX_PARTIAL_BYTES:,}")
     return data
+
+
+def check_number(number: int) -> int:
+    if number > MAX_PARTIALS:
+        raise InvalidError("value", f"an attempt may give out {MAX_PARTIALS:,} partial results; put more into each")
+    return number

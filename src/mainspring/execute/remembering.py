@@ -39,6 +39,7 @@ class Step:
     def __init__(
         self, name: str, function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]
     ) -> None:
+        step(1, name)  # can it be kept under that? Once the function was called it is too late
         self.name = name
         self.digest = _digest(name, args, kwargs)
         self._function = function

@@ -23,6 +23,7 @@ from mainspring.execute.checkpoints import load
 from mainspring.execute.context import Context
 from mainspring.execute.hooks import Hooks
 from mainspring.execute.logs import DEFAULT_LIMIT, writer_of
+from mainspring.execute.masking import prepare_mask
 from mainspring.execute.metering import StepMeter, cpu_usage, in_thread
 from mainspring.execute.outputs import is_large, keep_result
 from mainspring.execute.pools.processes import Processes
@@ -137,6 +138,8 @@ class Runner:
 
     async def _run_in_loop(self, attempt: Attempt, kind: Kind) -> None:
         assignment = attempt.assignment
+        if assignment.secrets:
+            await prepare_mask(assignment.secrets)
         if records.wanted:
             records.current.set(partial(self._log, attempt))
         try:
@@ -184,6 +187,7 @@ class Runner:
         """None: it was stopped before it began."""
         if kind is None:
             raise NotFoundError(f"this worker knows no kind {attempt.assignment.kind!r}; is its module imported here?")
+        await prepare_mask(attempt.assignment.secrets)
         if attempt.stop is not None:
             return None
         if kind.pool is Pool.PROCESS:

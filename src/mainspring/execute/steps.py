@@ -52,11 +52,11 @@ def call(assignment: Assignment, kind: Kind, function: Callable[[], object], now
 
 
 def conclude_value(assignment: Assignment, value: object, usage: Usage | None = None) -> Outcome:
-    job, attempt, ttl_s = assignment.job, assignment.attempt, assignment.options.result_ttl_s
+    job, attempt = assignment.job, assignment.attempt
     if value is None:
-        return Outcome(job, attempt, _COMPLETED, usage=usage, result_ttl_s=ttl_s)
+        return Outcome(job, attempt, _COMPLETED, usage=usage)
     try:
-        return Outcome(job, attempt, _COMPLETED, encode_result(value), usage=usage, result_ttl_s=ttl_s)
+        return Outcome(job, attempt, _COMPLETED, encode_result(value), usage=usage)
     except InvalidError as error:
         if inspect.iscoroutine(value):
             value.close()  # or Python would warn, far from here, that nobody awaited it

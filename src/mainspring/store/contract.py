@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from mainspring.core.job import JobRecord, Limit, NewJobs
+from mainspring.core.job import JobRecord, Limit, NewJobs, Options
 from mainspring.core.lane import Lane
 from mainspring.core.timer import Micros
 from mainspring.runtime.clock import Clock
@@ -399,6 +399,7 @@ class LiveJob(Struct, frozen=True, gc=False):
     job: bytes
     attempt: int
     lane: int
+    options: Options
 
 
 class Sessions(Protocol):

@@ -178,18 +178,21 @@ class LocalJobs:
     ) -> AsyncGenerator[d.PartialResult, None]:
         async with aclosing(await self.open_partial(job, after=after, follow=follow)) as values:
             async for value in values:
-                yield value
+                if value is not None:
+                    yield value
 
     async def open_logs(
         self, job: str, *, attempt: int | None, after: str | None, follow: bool
     ) -> AsyncGenerator[Sequence[d.LogPart], None]:
-        """As `logs`, in batches; what is wrong is said before the first of them."""
+        """As `logs`, in batches, of which the first comes without waiting for the job; it may be empty."""
         if attempt is not None:
             whole_number("attempt", attempt, 1, MAX_ATTEMPT)
         check_after(after, 3)
         return read_logs(self._engine.pieces, await self._record(parse_id(job)), attempt, after, follow)
 
-    async def open_partial(self, job: str, *, after: str | None, follow: bool) -> AsyncGenerator[d.PartialResult, None]:
+    async def open_partial(
+        self, job: str, *, after: str | None, follow: bool
+    ) -> AsyncGenerator[d.PartialResult | None, None]:
         check_after(after, 2)
         return read_partial(self._engine.pieces, await self._record(parse_id(job)), after, follow)
 

@@ -5,8 +5,10 @@ end, because its worker was lost or could not reach the objects, says so in a pa
 and whoever goes on behind the part before it may read it again.
 """
 
+import asyncio
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
+from itertools import islice
 
 from msgspec import Raw
 
@@ -23,20 +25,26 @@ PARTIAL = Room("partial/", partial)
 
 _MISSING = "the end of this log is missing: its worker was lost, or could not store it\n"
 _UNREADABLE = "a part of this log cannot be read\n"
+_AT_ONCE = 1000  # parts: some milliseconds
 _NUMBER = re.compile(r"[0-9]{1,10}")
 
 
 async def read_logs(
     pieces: Pieces, record: JobRecord, attempt: int | None, after: str | None, follow: bool
 ) -> AsyncGenerator[list[d.LogPart], None]:
-    """Piece by piece, each with at least one part."""
+    """Some parts at a time, so that nobody waits long for a turn in the event loop. An empty list says that the objects can be
+    read, where nothing else does."""
     last = (*START, -1) if after is None else _read_id(after, 3)
     shown = _Shown(last)
     first = (last[0], last[1])  # once more: where it ends has to be seen
     async for piece in pieces.read(record, LOGS, first=first, attempt=attempt, follow=follow):
+        if piece is None:
+            yield []
+            continue
         parts = shown.parts(piece)
-        if parts:
-            yield parts
+        while some := list(islice(parts, _AT_ONCE)):
+            yield some
+            await asyncio.sleep(0)
 
 
 class _Shown:
@@ -47,13 +55,17 @@ class _Shown:
         self._at = 0
         self._ended = False
 
-    def parts(self, piece: Piece) -> list[d.LogPart]:
+    def parts(self, piece: Piece) -> Iterator[d.LogPart]:
         if piece.data is None:
-            ended, self._ended = self._ended, False
-            return [] if ended else [self._note(piece, _MISSING)]
-        segments, whole = read_piece(piece.data)
-        parts = [part for place, segment in enumerate(segments) if (part := self._part(piece, place, segment))]
-        return parts if whole else [*parts, self._note(piece, _UNREADABLE)]
+            if not self._ended:
+                yield self._note(piece, _MISSING)
+            self._ended = False
+            return
+        for place, segment in enumerate(read_piece(piece.data)):
+            if segment is None:
+                yield self._note(piece, _UNREADABLE)
+            elif part := self._part(piece, place, segment):
+                yield part
 
     def _part(self, piece: Piece, place: int, segment: Segment) -> d.LogPart | None:
         self._at = segment.at
@@ -75,13 +87,16 @@ class _Shown:
 
 async def read_partial(
     pieces: Pieces, record: JobRecord, after: str | None, follow: bool
-) -> AsyncGenerator[d.PartialResult, None]:
+) -> AsyncGenerator[d.PartialResult | None, None]:
+    """None says that the objects can be read, where nothing else does."""
     first: Place = START
     if after is not None:
         attempt, number = _read_id(after, 2)
         first = (attempt, number + 1)
     async for piece in pieces.read(record, PARTIAL, first=first, follow=follow):
-        if piece.data is not None:
+        if piece is None:
+            yield None
+        elif piece.data is not None:
             yield d.PartialResult(id=f"{piece.attempt}-{piece.number}", attempt=piece.attempt, value=Raw(piece.data))
 
 

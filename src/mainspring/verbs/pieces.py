@@ -55,8 +55,9 @@ class Pieces:
 
     async def read(
         self, record: JobRecord, room: Room, *, first: Place = START, attempt: int | None = None, follow: bool = False
-    ) -> AsyncGenerator[Piece, None]:
-        """From the piece `first` on, of one attempt or of all of them. `follow`: until the job, or that attempt, has ended."""
+    ) -> AsyncGenerator[Piece | None, None]:
+        """From the piece `first` on, of one attempt or of all of them. `follow`: until the job, or that attempt, has ended. None,
+        once: what was there at first was read, and more may come."""
         cursor = _Cursor(record, room, first, attempt)
         seen: JobRecord | None = record
         before = -1  # the attempt that ran when we listed
@@ -69,9 +70,11 @@ class Pieces:
             else:
                 while (data := await self._next(cursor)) is not None:
                     yield cursor.took(data)
-            before = running
             if over or not follow:
                 return
+            if before < 0:
+                yield None
+            before = running
             await self._pause()
             seen = await self._look(seen)
 

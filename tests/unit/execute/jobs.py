@@ -227,6 +227,10 @@ def use_secret(context: Context) -> int:
     return len(context.secret("TOKEN"))
 
 
+async def use_secret_async(context: Context) -> int:
+    return use_secret(context)
+
+
 def count_on(context: Context, to: int) -> list[int]:
     """Counts from where the attempt before was, which fails at three."""
     start = context.resume or 0

@@ -167,6 +167,30 @@ async def test_a_worker_that_stops_saves_what_an_interval_holds_back(pool: str) 
     assert await link.objects.read(id_, checkpoint(1)) == b'"newest"'
 
 
+async def test_a_stop_while_a_state_is_being_saved_loses_neither_that_nor_the_one_before() -> None:
+    class Stuck(MemoryLink):
+        stuck = asyncio.Event()
+
+        async def put_object(self, session: bytes, job: bytes, attempt: int, name: str, data: bytes | Path) -> None:
+            if data == b'"newest"' and not self.stuck.is_set():
+                self.stuck.set()
+                await asyncio.Event().wait()
+            await super().put_object(session, job, attempt, name, data)
+
+    async def job(context: Context) -> None:
+        await context.checkpoint("first", every="1h")
+        await context.checkpoint("held", every="1h")
+        await context.checkpoint("newest")
+
+    link = Stuck()
+    async with working(registry_of(job), link, stop_grace_s=20) as worker:
+        id_ = link.submit("job")
+        await link.stuck.wait()
+        await worker.stop()
+        assert (await link.outcome(id_)).type is OutcomeType.RETURNED
+    assert await link.objects.read(id_, checkpoint(1)) == b'"newest"'
+
+
 def _context(attempt: int = 1, before: Context | None = None) -> Context:
     """Of an attempt at the same job as another one's, where that is given."""
     assignment = Assignment(b"\1" * 16, attempt, "acme", "mail", "send", b"{}", Options(), 0)
@@ -206,9 +230,16 @@ async def test_steps_have_names_of_their_own() -> None:
     await context.step("a", lambda: 1)
     with pytest.raises(InvalidError, match="step 'a' was done in this attempt already"):
         await context.step("a", lambda: 1)
-    for name in ("", "x" * 300, "é" * 100):
-        with pytest.raises(InvalidError, match="name"):
-            await context.step(name, lambda: 1)
+
+
+@pytest.mark.parametrize("name", ["", "x" * 300, "é" * 100])
+async def test_a_step_under_a_name_that_cannot_be_kept_is_not_done(name: str) -> None:
+    done: list[int] = []
+    with pytest.raises(InvalidError, match="name"):
+        await _context().step(name, done.append, 1)
+    with pytest.raises(InvalidError, match="name"):
+        await asyncio.to_thread(_context().sync.step, name, done.append, 1)
+    assert done == []
 
 
 async def test_a_step_with_other_arguments_is_an_error_and_not_an_old_result() -> None:

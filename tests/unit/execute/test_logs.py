@@ -16,6 +16,12 @@ from mainspring.objects.place import ObjectPlace
 JOB = (1).to_bytes(16, "big")
 
 
+def whole_piece(data: bytes) -> list[Segment]:
+    found = list(read_piece(data))
+    assert None not in found
+    return [segment for segment in found if segment is not None]
+
+
 class Kept:
     """A place for the pieces of one attempt, whose door can be shut."""
 
@@ -44,9 +50,7 @@ class Kept:
     async def pieces(self) -> list[list[Segment]]:
         found = await self.objects.find(JOB, logs(1))
         assert [each.name for each in found] == [logs(1, number + 1) for number in range(len(found))]
-        read = [read_piece(await self.objects.read(JOB, each.name)) for each in found]
-        assert all(whole for _, whole in read)
-        return [segments for segments, _ in read]
+        return [whole_piece(await self.objects.read(JOB, each.name)) for each in found]
 
     async def segments(self) -> list[Segment]:
         return [segment for piece in await self.pieces() for segment in piece]

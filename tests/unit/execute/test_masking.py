@@ -76,6 +76,16 @@ def test_lines_of_a_value_are_hidden_one_by_one() -> None:
     assert Mask([key]).text(f"<{key}>") == "<***>"
 
 
+@pytest.mark.parametrize("value", ["hunter22\n", " hunter22\r\n", "\thunter22"])
+def test_space_around_a_value_need_not_be_there(value: str) -> None:
+    """Files end with a line break, and whoever uses what they hold leaves it out."""
+    mask = Mask([value])
+    assert mask.text("Bearer hunter22;") == "Bearer ***;"
+    assert mask.bytes(b64encode(b"hunter22")) == b"***"
+    assert mask.text(f"<{value}>") == "<***>"
+    assert Mask(["abc\n"]).text("abc") == "abc"  # too short to be sought
+
+
 def test_without_secrets_the_same_object_comes_back() -> None:
     data = b"x" * 1000
     assert mask_for({}) is NO_MASK

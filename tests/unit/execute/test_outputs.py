@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import mimetypes
 import os
 import stat
 import tempfile
@@ -15,7 +16,7 @@ from execute import jobs
 from execute.harness import MemoryLink, context_of, registry_of, working
 from execute.test_checkpoints import POOLS, _named
 from mainspring.core.job import Options
-from mainspring.core.objects import INLINE_RESULT_BYTES, MAX_OUTPUTS, output
+from mainspring.core.objects import INLINE_RESULT_BYTES, MAX_OUTPUTS, check_media, output
 from mainspring.errors import InvalidError, SessionEndedError, StoreUnavailableError
 from mainspring.execute.context import Context
 from mainspring.execute.scratch import Scratch
@@ -158,6 +159,23 @@ async def test_outputs_that_are_refused(arguments: Any, field: str) -> None:
         await context.output(*arguments)
     assert refused.value.field == field
     assert context._services.outputs == []
+
+
+@pytest.mark.parametrize(
+    ("name", "media"),
+    [
+        ("a.csv", "text/csv"),
+        ("a.pptx", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
+        ("a.csv.gz", "application/gzip"),  # and no CSV
+        ("a.tar.bz2", "application/octet-stream"),
+        ("a.strange", "application/octet-stream"),
+        ("a", "application/octet-stream"),
+    ],
+)
+async def test_the_media_type_is_guessed_and_one_that_a_server_takes(name: str, media: str) -> None:
+    mimetypes.add_type("application/strange, very strange", ".strange")  # as a file of the machine may have it
+    made = await context_of(ASSIGNMENT).output(b"", name)
+    assert made.media == media == check_media(made.media)
 
 
 async def test_there_is_a_most_of_outputs() -> None:

@@ -1,10 +1,15 @@
 """Secrets in the hands of a job: there for the function, masked in what others read."""
 
+import threading
+from collections.abc import Iterable
+
 import pytest
+from msgspec import structs
 
 from execute import jobs
 from execute.harness import MemoryLink, registry_of, working
 from mainspring.core.job import Options
+from mainspring.execute import masking
 from mainspring.execute.context import Context
 from mainspring.execute.registry import Pool
 from mainspring.wire import Assignment, Outcome, Report
@@ -53,6 +58,28 @@ async def test_progress_of_a_running_job_is_masked() -> None:
         link.assign(_assignment("job"))
         (progress,) = (await link.reported(told)).progress
         assert progress.message == "logging in with ***"
+
+
+@pytest.mark.parametrize("pool", [Pool.ASYNC, Pool.PROCESS])
+async def test_the_event_loop_does_not_wait_for_the_mask_of_long_values(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_in: list[int] = []
+
+    class Noted(masking.Mask):
+        def __init__(self, values: Iterable[str]) -> None:
+            made_in.append(threading.get_ident())
+            super().__init__(values)
+
+    monkeypatch.setattr(masking, "Mask", Noted)
+    name = "use_secret_async" if pool is Pool.ASYNC else "use_secret"
+    link = MemoryLink()
+    async with working(registry_of(getattr(jobs, name), pool=pool), link):
+        key = "\n".join(f"{pool} {number:060}" for number in range(50))
+        link.assign(structs.replace(_assignment(name), secrets={"TOKEN": key}))
+        assert (await link.outcome(bytes(16))).result == str(len(key)).encode()
+    assert len(made_in) == 1
+    assert threading.get_ident() not in made_in
 
 
 async def test_a_secret_that_the_job_has_not() -> None:

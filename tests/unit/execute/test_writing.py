@@ -30,7 +30,7 @@ POOLS = [
 
 async def _written(link: MemoryLink, job: bytes) -> list[Segment]:
     pieces = [await link.objects.read(job, each.name) for each in await link.objects.find(job, logs(1))]
-    return [segment for piece in pieces for segment in read_piece(piece)[0]]
+    return [segment for piece in pieces for segment in read_piece(piece) if segment is not None]
 
 
 async def _lines(link: MemoryLink, job: bytes) -> list[tuple[int, bytes]]:
@@ -160,6 +160,14 @@ async def test_partial_results_are_stored_as_they_are_given_out(pool: str) -> No
 async def test_what_cannot_be_given_out_is_refused(value: object, problem: str) -> None:
     with pytest.raises(InvalidError, match=problem):
         await _context().emit(value)
+
+
+async def test_what_was_refused_leaves_no_gap_that_followers_would_wait_at() -> None:
+    context = _context()
+    with pytest.raises(InvalidError):
+        await context.emit(object())
+    await context.emit("first")
+    assert await context._services.read(partial(1, 1)) == b'"first"'
 
 
 async def test_there_is_an_end_to_what_is_given_out(monkeypatch: pytest.MonkeyPatch) -> None:

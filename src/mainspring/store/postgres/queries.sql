@@ -561,8 +561,9 @@ update mainspring.session s set node = $2 where s.id = $1 and s.ended_at is null
 and (s.node = $2 or (select n.ended_at from mainspring.node n where n.id = s.node) is not null) returning 1
 
 -- name: live_jobs
-select l.job, l.attempt, j.lane from mainspring.live l
-cross join lateral (select lane from mainspring.job j where j.id = l.job offset 0) j where l.session = $1
+select l.job, l.attempt, j.lane, s.options from mainspring.live l
+cross join lateral (select lane from mainspring.job j where j.id = l.job offset 0) j
+cross join lateral (select options from mainspring.spec s where s.job = l.job offset 0) s where l.session = $1
 
 -- name: list_orphans
 select s.id, s.node from mainspring.session s

@@ -10,6 +10,7 @@ from mainspring.core.timer import Micros, seconds
 from mainspring.errors import StoreError
 from mainspring.store.contract import LiveJob, NodeRecord, SessionRecord
 from mainspring.store.postgres.database import Tx
+from mainspring.store.rows import decode_options
 from mainspring.wire import WorkerInfo
 
 _decode_info = json.Decoder(WorkerInfo).decode
@@ -68,7 +69,8 @@ async def adopt_session(tx: Tx, session: bytes, node: bytes) -> list[LiveJob] | 
     """Of two that want the same one, the second finds it with a node that has not ended."""
     if not await tx.fetch("share_node", node) or not await tx.fetch("adopt_session", session, node):
         return None
-    return [LiveJob(*row) for row in await tx.fetch("live_jobs", session)]
+    rows = await tx.fetch("live_jobs", session)
+    return [LiveJob(job, attempt, lane, decode_options(options)) for job, attempt, lane, options in rows]
 
 
 async def list_orphans(tx: Tx) -> dict[bytes, bytes]:

@@ -360,7 +360,7 @@ and (node = ?2 or node in (select id from node where ended_at is not null))
 and exists (select 1 from node where id = ?2 and ended_at is null)
 
 -- name: live_jobs
-select l.job, l.attempt, j.lane from live l join job j on j.id = l.job where l.session = ?
+select l.job, l.attempt, j.lane, s.options from live l join job j on j.id = l.job join spec s on s.job = l.job where l.session = ?
 
 -- name: list_orphans
 select s.id, s.node from session s join node n on n.id = s.node where s.ended_at is null and n.ended_at is not null

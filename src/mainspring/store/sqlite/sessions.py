@@ -8,6 +8,7 @@ from mainspring.core.partition import fair_share
 from mainspring.core.timer import Micros, seconds
 from mainspring.errors import StoreError
 from mainspring.store.contract import LiveJob, NodeRecord, SessionRecord
+from mainspring.store.rows import decode_options
 from mainspring.store.sqlite.database import Q, Reader
 from mainspring.store.sqlite.jobs import array
 from mainspring.store.sqlite.writer import Tx
@@ -84,7 +85,8 @@ def adopt_session(tx: Tx, session: bytes, node: bytes) -> list[LiveJob] | None:
     tx.execute(Q["adopt_session"], (session, node))
     if tx.connection.changes() != 1:
         return None
-    return [LiveJob(*row) for row in tx.execute(Q["live_jobs"], (session,))]
+    rows = tx.execute(Q["live_jobs"], (session,))
+    return [LiveJob(job, attempt, lane, decode_options(options)) for job, attempt, lane, options in rows]
 
 
 def list_orphans(connection: Reader) -> dict[bytes, bytes]:
