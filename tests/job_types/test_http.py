@@ -19,6 +19,7 @@ from aiohttp import web
 from execute.typed import Typed, typed
 
 from mainspring.core.partition import format_id
+from mainspring.errors import InvalidError
 from mainspring.execute.http import bodies, exchange
 from mainspring.execute.types.http import TYPE
 from mainspring.wire import OutcomeType
@@ -226,6 +227,13 @@ async def test_retry_after_may_be_a_date(http: Typed, server: Receiver) -> None:
 
 async def test_the_job_may_say_after_which_statuses_to_try_again(http: Typed, server: Receiver) -> None:
     assert (await http.run(url=server.url + "/status/404", retry_on_status=[404])).retry
+
+
+async def test_no_status_is_both_expected_and_tried_again(http: Typed) -> None:
+    with pytest.raises(InvalidError, match=r"arguments\.retry_on_status: 202 .* completes the job"):
+        http.submit(url="https://example.org", retry_on_status=[202, 503])
+    with pytest.raises(InvalidError, match=r"arguments\.retry_on_status: 404 .* completes the job"):
+        http.submit(url="https://example.org", expect=[404], retry_on_status=[404])
 
 
 async def test_nobody_there_is_tried_again(http: Typed) -> None:

@@ -120,11 +120,21 @@ def _retry_after_s(given: str) -> float | None:
     return min(max(wait_s, 0.0), _LONGEST_WAIT_S)
 
 
-def _check(url: str, headers: dict[str, str] | None = None, **_: object) -> None:
+def _check(
+    url: str,
+    headers: dict[str, str] | None = None,
+    expect: list[int] | None = None,
+    retry_on_status: list[int] | None = None,
+    **_: object,
+) -> None:
     """What can be known at submit, with something in the place of secrets."""
     if not url.startswith("{secret:"):
         check_url("arguments.url", fill_url(url, lambda _: "secret"))
     check_headers("arguments.headers", headers or {})
+    if both := (SUCCESS if expect is None else set(expect)) & set(retry_on_status or ()):
+        raise InvalidError(
+            "arguments.retry_on_status", f"{min(both)} is expected, so it completes the job: leave it out"
+        )
 
 
 def _missing() -> str | None:
