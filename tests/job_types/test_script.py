@@ -208,6 +208,12 @@ async def test_nothing_of_it_stays_on_the_disk(
         ({"command": ["a"], "env": {"MAINSPRING_CHECKPOINT": "c"}}, "is no name for a variable of a job"),
         ({"command": ["a"], "files": {"../x": ""}}, "'../x' is no name of a file"),
         ({"command": ["a"], "files": {"/etc/x": ""}}, "'/etc/x' is no name of a file"),
+        ({"command": ["a"], "files": {"x": "", "x/y": ""}}, "arguments.files: 'x' cannot be a file and a folder"),
+        ({"command": ["a"], "files": {"x/y/z": "", "x": ""}}, "arguments.files: 'x' cannot be a file and a folder"),
+        (
+            {"command": ["a"], "files": {"checkpoint/x": ""}},
+            "arguments.files: 'checkpoint' cannot be a file and a folder",
+        ),
         ({"command": ["a"], "outputs": ["../*"]}, "'../*' is no name of a file"),
         ({"command": ["a"], "limits": {"memory_mb": 0}}, "memory_mb"),
         ({"command": ["a"], "limits": {"memory": 1}}, "memory"),
