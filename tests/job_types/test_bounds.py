@@ -49,13 +49,17 @@ async def test_who_computes_too_long_is_told_so(bare: bool) -> None:
     assert told.killed == "CPU limit of 1 s"
 
 
-async def test_threads_count_as_processes_where_nothing_else_counts() -> None:
-    code = "import threading, time\nfor _ in range(60): threading.Thread(target=time.sleep, args=(5,)).start()"
+@pytest.mark.parametrize(("trusted", "killed"), [(False, "limit of 20 processes"), (True, None)])
+async def test_threads_count_as_processes_where_nothing_else_counts(trusted: bool, killed: str | None) -> None:
+    """But for programs of the machine, whose threads are their own."""
+    code = "import threading, time\nfor _ in range(60): threading.Thread(target=time.sleep, args=(1,)).start()"
+    limits = Limits(processes=20, memory_mb=4096)
     given = Order(
-        command=["python3", "-c", code], binary=None, uid=None, tree=None, limits=Limits(processes=20, memory_mb=4096)
-    )
+        command=["python3", "-c", code], binary=None, uid=None, tree=None, limits=limits, trusted=trusted,
+        env={"PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
     async with started(given) as running:
-        assert (await running.finish(Heard().write)).killed == "limit of 20 processes"
+        assert (await running.finish(Heard().write)).killed == killed
 
 
 async def is_gone(marker: str) -> bool:
