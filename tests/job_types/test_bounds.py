@@ -54,10 +54,7 @@ async def test_threads_count_as_processes_where_nothing_else_counts(trusted: boo
     """But for programs of the machine, whose threads are their own."""
     code = "import threading, time\nfor _ in range(60): threading.Thread(target=time.sleep, args=(1,)).start()"
     limits = Limits(processes=20, memory_mb=4096)
-    given = Order(
-        command=["python3", "-c", code], binary=None, uid=None, tree=None, limits=limits, trusted=trusted,
-        env={"PATH": "/usr/bin:/bin"},
-    )  # fmt: skip
+    given = Order(command=["python3", "-c", code], binary=None, uid=None, tree=None, limits=limits, trusted=trusted)
     async with started(given) as running:
         assert (await running.finish(Heard().write)).killed == killed
 

@@ -4,9 +4,11 @@ import asyncio
 import gzip
 import hashlib
 import hmac
+import io
 import json
 import socket
 import ssl
+import threading
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -424,6 +426,22 @@ async def test_a_large_answer_is_an_output(http: Typed, server: Receiver) -> Non
         ("response", 200_000, "text/plain")
     ]
     assert await http.object("outputs/000001/response") == b"x" * 200_000
+
+
+async def test_a_slow_disk_keeps_nobody_waiting(http: Typed, server: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes is written beside the worker's event loop."""
+    written_in: list[threading.Thread] = []
+    real = Path.open
+
+    class Slow(io.FileIO):
+        def write(self, data: Any) -> int:
+            written_in.append(threading.current_thread())
+            return super().write(data) or 0
+
+    monkeypatch.setattr(Path, "open", lambda path, *mode: Slow(path, "w") if mode == ("wb",) else real(path, *mode))
+    assert (await http.result(url=server.url + "/body?size=200000"))["size"] == 200_000
+    assert written_in
+    assert threading.current_thread() not in written_in
 
 
 async def test_an_answer_that_is_no_text_is_an_output(http: Typed, server: Receiver) -> None:
