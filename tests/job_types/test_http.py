@@ -450,6 +450,22 @@ async def test_an_answer_that_is_no_text_is_an_output(http: Typed, server: Recei
     assert await http.object("outputs/000001/response") == b"\x89PNG\0\xff"
 
 
+@pytest.mark.parametrize("kind", [b"image/\xe9", b"a/b c", b"a/" + b"b" * 400, b"text/html; charset=\xff"])
+async def test_headers_that_nobody_should_send_are_no_failure(http: Typed, kind: bytes) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: " + kind + b"\r\nContent-Length: 2\r\n\r\n\0\1")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        outcome = await http.run(url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+    assert outcome.failure is None
+    assert await http.object("outputs/000001/response") == b"\0\1"
+    assert json.loads(outcome.result or b"")["headers"]["Content-Type"] == kind.decode(errors="replace")
+
+
 async def test_what_is_packed_stays_packed(http: Typed, server: Receiver) -> None:
     result = await http.result(url=server.url + "/zipped")
     assert result["headers"]["Content-Encoding"] == "gzip"

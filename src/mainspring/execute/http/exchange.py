@@ -187,5 +187,9 @@ def trusted() -> ssl.SSLContext:
 
 
 def plain(headers: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
-    """Those of the headers, by these names, that are there."""
-    return {name: headers[name] for name in names if name in headers}
+    """Those of the headers, by these names, that are there; what is no text in them is replaced."""
+    return {
+        name: headers[name].encode(errors="surrogateescape").decode(errors="replace")
+        for name in names
+        if name in headers
+    }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn
 
 from msgspec import Meta, Struct
 
+from mainspring.core.objects import check_media
 from mainspring.errors import InvalidError, MainspringError
 from mainspring.execute.addresses import allowed
 from mainspring.execute.context import Context
@@ -94,8 +95,16 @@ async def _result(ctx: Context, response: "ClientResponse") -> HttpResult:
         return HttpResult(status=response.status, headers=headers, body=body, size=len(start))
     path = ctx.scratch / OUTPUT
     size = await save(response, start, path)
-    await ctx.output(path, name=OUTPUT, media=response.content_type)
+    await ctx.output(path, name=OUTPUT, media=_media(response.content_type))
     return HttpResult(status=response.status, headers=headers, output=OUTPUT, size=size)
+
+
+def _media(said: str) -> str | None:
+    """What the server says may be no media type, or longer than one of ours: that is no reason to fail."""
+    try:
+        return check_media(said)
+    except InvalidError:
+        return None
 
 
 async def _refuse(request: Request, response: "ClientResponse", *, may_pass: bool) -> NoReturn:
