@@ -10,6 +10,7 @@ import socket
 import ssl
 import threading
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -450,17 +451,37 @@ async def test_an_answer_that_is_no_text_is_an_output(http: Typed, server: Recei
     assert await http.object("outputs/000001/response") == b"\x89PNG\0\xff"
 
 
-@pytest.mark.parametrize("kind", [b"image/\xe9", b"a/b c", b"a/" + b"b" * 400, b"text/html; charset=\xff"])
-async def test_headers_that_nobody_should_send_are_no_failure(http: Typed, kind: bytes) -> None:
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+@asynccontextmanager
+async def saying(answer: bytes) -> AsyncIterator[str]:
+    """The URL of a server that answers with these very bytes."""
+
+    async def say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: " + kind + b"\r\nContent-Length: 2\r\n\r\n\0\1")
+        writer.write(answer)
         await writer.drain()
         writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    async with server:
-        outcome = await http.run(url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+    async with await asyncio.start_server(say, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"HTTP/1.1 200 OK\r\nX: " + b"x" * 20_000 + b"\r\n\r\n", b"HTTP/1.1 200 OK\r\nX\0: 1\r\n\r\n", b"hello\r\n\r\n"],
+)
+async def test_what_is_no_answer_is_said_without_the_query(http: Typed, answer: bytes) -> None:
+    async with saying(answer) as url:
+        outcome = await http.run(url=f"{url}?customer=7")
+    assert outcome.failure is not None
+    assert outcome.retry
+    assert outcome.failure.message.startswith(f"GET {url}?…: no answer in HTTP: ")
+    assert "customer" not in str(outcome.failure)
+
+
+@pytest.mark.parametrize("kind", [b"image/\xe9", b"a/b c", b"a/" + b"b" * 400, b"text/html; charset=\xff"])
+async def test_headers_that_nobody_should_send_are_no_failure(http: Typed, kind: bytes) -> None:
+    async with saying(b"HTTP/1.1 200 OK\r\nContent-Type: " + kind + b"\r\nContent-Length: 2\r\n\r\n\0\1") as url:
+        outcome = await http.run(url=url)
     assert outcome.failure is None
     assert await http.object("outputs/000001/response") == b"\0\1"
     assert json.loads(outcome.result or b"")["headers"]["Content-Type"] == kind.decode(errors="replace")
