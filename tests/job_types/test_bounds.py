@@ -1,16 +1,18 @@
 """What programs use, end as and leave behind where they work against being counted and ended."""
 
 import asyncio
+import errno
 import os
 import signal
 import threading
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from job_types.programs import Heard, alive, is_alive, order, python, shell, stay_behind, until
 from mainspring.execute.sandbox import run as run_module
-from mainspring.execute.sandbox.launch import Order
+from mainspring.execute.sandbox.launch import LaunchError, Order
 from mainspring.execute.sandbox.limits import Limits
 from mainspring.execute.sandbox.run import Ended, Running, begun, started
 
@@ -37,6 +39,79 @@ MAPPED = "import mmap, time\nheld = mmap.mmap(-1, 100_000_000)\nfor _ in range(1
 async def test_memory_that_is_shared_counts_where_no_group_counts(code: str, bare: bool) -> None:
     told = await python(code, bare=bare, counted=False, limits=Limits(memory_mb=64))
     assert told.killed == "memory limit of 64 MB"
+
+
+@WAYS
+@pytest.mark.usefixtures("sandbox")
+async def test_who_computes_too_long_is_told_so(bare: bool) -> None:
+    """The kernel, if it is faster than whoever looks, only says SIGKILL."""
+    told = await shell("while :; do :; done", bare=bare, limits=Limits(cpu_s=1.0))
+    assert told.killed == "CPU limit of 1 s"
+
+
+@pytest.mark.parametrize(("trusted", "killed"), [(False, "limit of 20 processes"), (True, None)])
+async def test_threads_count_as_processes_where_nothing_else_counts(trusted: bool, killed: str | None) -> None:
+    """But for programs of the machine, whose threads are their own."""
+    code = "import threading, time\nfor _ in range(60): threading.Thread(target=time.sleep, args=(1,)).start()"
+    limits = Limits(processes=20, memory_mb=4096)
+    given = Order(command=["python3", "-c", code], binary=None, uid=None, tree=None, limits=limits, trusted=trusted)
+    async with started(given) as running:
+        assert (await running.finish(Heard().write)).killed == killed
+
+
+async def is_gone(marker: str) -> bool:
+    return not alive(marker)
+
+
+def no_more_files(*_: object) -> int:
+    raise OSError(errno.EMFILE, "Too many open files")
+
+
+@WAYS
+@pytest.mark.usefixtures("sandbox")
+@pytest.mark.parametrize(
+    "missing", ["mainspring.execute.sandbox.process.os.pidfd_open", "mainspring.execute.sandbox.cgroups.Group.add"]
+)
+async def test_what_cannot_be_held_does_not_run(
+    bare: bool, missing: str, marker: str, open_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = order(["sh", "-c", "while :; do sleep 1; done", marker], bare=bare)
+    if missing.endswith("add") and given.tree is None:
+        pytest.skip("no groups on this machine")
+    before = sorted(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr("tempfile.tempdir", str(open_folder))
+    monkeypatch.setattr(missing, no_more_files)
+    with pytest.raises(OSError, match="Too many open files"):
+        async with started(given):
+            pytest.fail("nobody would know how to end it")
+    await until(partial(is_gone, marker))
+    assert not os.listdir(open_folder)
+    assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.usefixtures("sandbox")
+async def test_a_sandbox_that_is_not_made_says_why(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bubblewrap has told its process by then. Of root's programs, each has a user of its own, who cannot go there."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can be somebody else")
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    try:
+        async with started(order(["true"])) as running:
+            said = (await running.finish(Heard().write)).stderr.decode()
+    except LaunchError as error:  # it was fast
+        said = str(error)
+    assert "bwrap: " in said
+    assert "Permission denied" in said
+
+
+async def test_a_keeper_that_does_not_start_says_why(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = folder / "python"
+    broken.write_text("#!/bin/sh\necho no library for that >&2; exit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(broken))
+    with pytest.raises(LaunchError, match="no library for that"):
+        async with started(order(["true"], bare=True)):
+            pytest.fail("nobody keeps it")
 
 
 @pytest.mark.parametrize("cancels", [1, 2])

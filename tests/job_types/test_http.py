@@ -4,10 +4,13 @@ import asyncio
 import gzip
 import hashlib
 import hmac
+import io
 import json
 import socket
 import ssl
+import threading
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -19,6 +22,7 @@ from aiohttp import web
 from execute.typed import Typed, typed
 
 from mainspring.core.partition import format_id
+from mainspring.errors import InvalidError
 from mainspring.execute.http import bodies, exchange
 from mainspring.execute.types.http import TYPE
 from mainspring.wire import OutcomeType
@@ -228,6 +232,13 @@ async def test_the_job_may_say_after_which_statuses_to_try_again(http: Typed, se
     assert (await http.run(url=server.url + "/status/404", retry_on_status=[404])).retry
 
 
+async def test_no_status_is_both_expected_and_tried_again(http: Typed) -> None:
+    with pytest.raises(InvalidError, match=r"arguments\.retry_on_status: 202 .* completes the job"):
+        http.submit(url="https://example.org", retry_on_status=[202, 503])
+    with pytest.raises(InvalidError, match=r"arguments\.retry_on_status: 404 .* completes the job"):
+        http.submit(url="https://example.org", expect=[404], retry_on_status=[404])
+
+
 async def test_nobody_there_is_tried_again(http: Typed) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
@@ -418,10 +429,62 @@ async def test_a_large_answer_is_an_output(http: Typed, server: Receiver) -> Non
     assert await http.object("outputs/000001/response") == b"x" * 200_000
 
 
+async def test_a_slow_disk_keeps_nobody_waiting(http: Typed, server: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes is written beside the worker's event loop."""
+    written_in: list[threading.Thread] = []
+    real = Path.open
+
+    class Slow(io.FileIO):
+        def write(self, data: Any) -> int:
+            written_in.append(threading.current_thread())
+            return super().write(data) or 0
+
+    monkeypatch.setattr(Path, "open", lambda path, *mode: Slow(path, "w") if mode == ("wb",) else real(path, *mode))
+    assert (await http.result(url=server.url + "/body?size=200000"))["size"] == 200_000
+    assert written_in
+    assert threading.current_thread() not in written_in
+
+
 async def test_an_answer_that_is_no_text_is_an_output(http: Typed, server: Receiver) -> None:
     outcome = await http.run(url=server.url + "/picture")
     assert outcome.outputs[0].media == "image/png"
     assert await http.object("outputs/000001/response") == b"\x89PNG\0\xff"
+
+
+@asynccontextmanager
+async def saying(answer: bytes) -> AsyncIterator[str]:
+    """The URL of a server that answers with these very bytes."""
+
+    async def say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(say, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"HTTP/1.1 200 OK\r\nX: " + b"x" * 20_000 + b"\r\n\r\n", b"HTTP/1.1 200 OK\r\nX\0: 1\r\n\r\n", b"hello\r\n\r\n"],
+)
+async def test_what_is_no_answer_is_said_without_the_query(http: Typed, answer: bytes) -> None:
+    async with saying(answer) as url:
+        outcome = await http.run(url=f"{url}?customer=7")
+    assert outcome.failure is not None
+    assert outcome.retry
+    assert outcome.failure.message.startswith(f"GET {url}?…: no answer in HTTP: ")
+    assert "customer" not in str(outcome.failure)
+
+
+@pytest.mark.parametrize("kind", [b"image/\xe9", b"a/b c", b"a/" + b"b" * 400, b"text/html; charset=\xff"])
+async def test_headers_that_nobody_should_send_are_no_failure(http: Typed, kind: bytes) -> None:
+    async with saying(b"HTTP/1.1 200 OK\r\nContent-Type: " + kind + b"\r\nContent-Length: 2\r\n\r\n\0\1") as url:
+        outcome = await http.run(url=url)
+    assert outcome.failure is None
+    assert await http.object("outputs/000001/response") == b"\0\1"
+    assert json.loads(outcome.result or b"")["headers"]["Content-Type"] == kind.decode(errors="replace")
 
 
 async def test_what_is_packed_stays_packed(http: Typed, server: Receiver) -> None:

@@ -208,6 +208,12 @@ async def test_nothing_of_it_stays_on_the_disk(
         ({"command": ["a"], "env": {"MAINSPRING_CHECKPOINT": "c"}}, "is no name for a variable of a job"),
         ({"command": ["a"], "files": {"../x": ""}}, "'../x' is no name of a file"),
         ({"command": ["a"], "files": {"/etc/x": ""}}, "'/etc/x' is no name of a file"),
+        ({"command": ["a"], "files": {"x": "", "x/y": ""}}, "arguments.files: 'x' cannot be a file and a folder"),
+        ({"command": ["a"], "files": {"x/y/z": "", "x": ""}}, "arguments.files: 'x' cannot be a file and a folder"),
+        (
+            {"command": ["a"], "files": {"checkpoint/x": ""}},
+            "arguments.files: 'checkpoint' cannot be a file and a folder",
+        ),
         ({"command": ["a"], "outputs": ["../*"]}, "'../*' is no name of a file"),
         ({"command": ["a"], "limits": {"memory_mb": 0}}, "memory_mb"),
         ({"command": ["a"], "limits": {"memory": 1}}, "memory"),
@@ -462,3 +468,24 @@ def test_a_bubblewrap_that_does_not_work_is_passed_over(monkeypatch: pytest.Monk
     assert (told.binary, told.why_not) == (None, "bubblewrap does not work: bwrap: Unknown option --size")
     monkeypatch.setattr("mainspring.execute.sandbox.ability.find_binaries", list)
     assert "there is no bubblewrap: install" in (ability.__wrapped__().why_not or "")
+
+
+@pytest.mark.usefixtures("sandbox")
+def test_what_bubblewrap_says_is_passed_on_however_far_it_got(
+    monkeypatch: pytest.MonkeyPatch, open_folder: Path
+) -> None:
+    """As where /proc may not be mounted: it has told the number of its process by then."""
+    broken = open_folder / "bwrap"
+    broken.write_text(FAILING)
+    broken.chmod(0o755)
+    monkeypatch.setattr("mainspring.execute.sandbox.ability.find_binaries", lambda: [str(broken)])
+    assert ability.__wrapped__().why_not == "bubblewrap does not work: bwrap: Can't mount proc"
+
+
+FAILING = """#!/usr/bin/python3
+import os, sys
+info = int(sys.argv[sys.argv.index("--info-fd") + 1])
+os.write(info, b'{"child-pid": %d}' % os.getpid())
+os.close(info)
+sys.exit("bwrap: Can't mount proc")
+"""

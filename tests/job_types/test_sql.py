@@ -133,6 +133,48 @@ async def test_rows_of_a_sqlite_file(sql: Typed, root: Path) -> None:
     ]
 
 
+def _wal(path: Path) -> sqlite3.Connection:
+    file = sqlite3.connect(path)
+    file.execute("PRAGMA journal_mode = wal")
+    file.execute("CREATE TABLE t (a)")
+    file.execute("INSERT INTO t VALUES (1)")
+    file.commit()
+    return file
+
+
+@pytest.mark.parametrize("in_use", [True, False])
+async def test_a_sqlite_file_may_have_a_log_of_its_writes(sql: Typed, root: Path, in_use: bool) -> None:
+    """What SQLite would make beside it, to read it while nobody has it open, it may not make."""
+    file = _wal(root / "shop.db")
+    if not in_use:
+        file.close()
+    before = sorted(os.listdir(root))
+    result = await sql.result(statement="FROM t", sources={"t": {"database": "shop.db", "query": "SELECT * FROM t"}})
+    assert result["rows"] == [{"a": 1}]
+    assert sorted(os.listdir(root)) == before
+    file.close()
+
+
+def test_one_that_somebody_begins_to_write_meanwhile_is_read_again(root: Path) -> None:
+    _wal(root / "shop.db").close()
+    code = """
+import os, sys, duckdb
+from mainspring.execute.sql import loading
+
+def changing(cursor):
+    yield from read(cursor)
+    os.utime(sys.argv[1], (0, 0))
+
+read, loading._batches = loading._batches, changing
+try:
+    loading.load_sqlite(duckdb.connect(), "t", sys.argv[1], "SELECT * FROM t")
+except Exception as error:
+    print(error.sqlite_errorname)
+"""
+    command = [sys.executable, "-c", code, str(root / "shop.db")]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "SQLITE_BUSY\n"
+
+
 @pytest.mark.parametrize(
     "query",
     [

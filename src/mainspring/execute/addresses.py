@@ -33,7 +33,8 @@ class Allowed(Struct, frozen=True):
 
     def permits(self, host: str, port: int, address: str) -> bool:
         """May a job that asked for `host` and `port` be connected to `address`?"""
-        if self.hosts & {host.lower(), f"{host.lower()}:{port}", f"[{host.lower()}]:{port}"}:
+        written = (host.lower(), f"[{host.lower()}]")
+        if self.hosts & {*written, *(f"{each}:{port}" for each in written)}:
             return True
         found = _parsed(address)
         return found is not None and (_is_public(found) or any(found in network for network in self.networks))

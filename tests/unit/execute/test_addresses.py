@@ -90,3 +90,8 @@ def test_the_owner_of_a_worker_allows_hosts_ports_and_networks() -> None:
 def test_a_network_that_is_none_is_refused_with_the_variable_named(entry: str) -> None:
     with pytest.raises(InvalidError, match="MAINSPRING_ALLOW_HOSTS"):
         allowed({"MAINSPRING_ALLOW_HOSTS": entry})
+
+
+@pytest.mark.parametrize("entry", ["::1", "[::1]", "[::1]:8080"])
+def test_a_host_that_is_an_address_is_written_as_in_a_url(entry: str) -> None:
+    assert allowed({"MAINSPRING_ALLOW_HOSTS": entry}).permits("::1", 8080, "::1")

@@ -55,6 +55,15 @@ def test_a_worker_that_is_in_its_leaf_already_stays_there(service: Path, tmp_pat
     assert tree.folders["memory"] == service / f"mainspring-{os.getpid()}"
 
 
+def test_what_a_worker_with_the_same_number_has_left_does_not_count(service: Path, tmp_path: Path) -> None:
+    """In a container it is always the same: the program of a new group would have been out of memory long ago."""
+    left = service / f"mainspring-{os.getpid()}" / "1"
+    left.mkdir(parents=True)
+    (service / "mainspring-worker").mkdir()
+    assert found(tmp_path) is not None
+    assert not left.exists()
+
+
 def test_others_are_not_moved(service: Path, tmp_path: Path) -> None:
     service.joinpath("cgroup.procs").write_text(f"1\n{os.getpid()}\n")
     assert found(tmp_path) is None

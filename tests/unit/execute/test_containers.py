@@ -50,7 +50,7 @@ def test_the_command_line_of_docker(home: Folder, monkeypatch: pytest.MonkeyPatc
         f"--volume {home.work}:/work:Z --volume {home.tmp}:/tmp:Z --workdir /work --user 60900:60900 --cap-drop ALL "
         "--security-opt no-new-privileges --network none --log-driver none --memory 64m --memory-swap 64m --pids-limit 7 "
         "--cpu-shares 205 --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 --ulimit core=0:0 "
-        "--ulimit fsize=1048576:1048576 --ulimit cpu=3:3 --pull never alpine:3 echo --privileged"
+        "--ulimit fsize=1048576:1048576 --ulimit cpu=4:4 --pull never alpine:3 echo --privileged"
     )
 
 

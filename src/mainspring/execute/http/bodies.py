@@ -1,5 +1,6 @@
 """What came back: small bodies in the result, large ones and those that are no text as an output, none without a bound."""
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,7 @@ async def save(response: "ClientResponse", start: bytes, path: Path) -> int:
             size += len(piece)
             if size > MAX_RESPONSE_BYTES:
                 raise InvalidError("url", f"its answer is larger than {MAX_RESPONSE_BYTES:,} bytes")
-            file.write(piece)
+            await asyncio.to_thread(file.write, piece)
             piece = await response.content.read(_PIECE)
     return size
 

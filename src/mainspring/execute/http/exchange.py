@@ -175,6 +175,8 @@ def _words(error: BaseException) -> str:
             return f"no answer in time: {error}"
         case aiohttp.ClientConnectorCertificateError():
             return f"its certificate is not trusted: {error.certificate_error}"
+        case aiohttp.ClientResponseError():  # which would show the URL, and a status that nobody sent
+            return f"no answer in HTTP: {' '.join(error.message.split())}"
         case aiohttp.ClientConnectorError():
             return f"no connection: {error.os_error.strerror or error.os_error}"
     return str(error) or type(error).__name__
@@ -187,5 +189,9 @@ def trusted() -> ssl.SSLContext:
 
 
 def plain(headers: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
-    """Those of the headers, by these names, that are there."""
-    return {name: headers[name] for name in names if name in headers}
+    """Those of the headers, by these names, that are there; what is no text in them is replaced."""
+    return {
+        name: headers[name].encode(errors="surrogateescape").decode(errors="replace")
+        for name in names
+        if name in headers
+    }

@@ -25,7 +25,7 @@ from mainspring.errors import InvalidError
 from mainspring.execute.sandbox.bubblewrap import SHELL, find_binaries
 from mainspring.execute.sandbox.cgroups import Tree, find_tree
 from mainspring.execute.sandbox.folder import Folder, sweep_folders
-from mainspring.execute.sandbox.launch import LaunchError, Order, launch
+from mainspring.execute.sandbox.launch import LaunchError, Order, launch, said
 from mainspring.execute.sandbox.seccomp import filter_program
 from mainspring.execute.sandbox.users import Users
 
@@ -124,15 +124,19 @@ def _try_out(binary: str, users: Users) -> str | None:
         folder.make(uid)
         order = Order(command=[SHELL, "-c", "exit 0"], binary=binary, uid=uid, tree=None)
         try:
-            code = _run(order, folder)
+            _run(order, folder)
         except (OSError, LaunchError) as error:
             return f"bubblewrap does not work: {error}"
-        return None if code == 0 else f"a program in bubblewrap ended with exit code {code}"
+        return None
 
 
-def _run(order: Order, folder: Folder) -> int:
+def _run(order: Order, folder: Folder) -> None:
     process = launch(order, folder)
+    stdout, stderr = process.take_streams()
     try:
-        return process.wait_here()
+        if code := process.wait_here():
+            raise LaunchError(said(stderr) or f"a program in it ended with exit code {code}")
     finally:
+        os.close(stdout)
+        os.close(stderr)
         process.close()

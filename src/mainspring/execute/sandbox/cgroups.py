@@ -209,10 +209,11 @@ def _words(file: Path) -> list[str]:
 
 
 def _room(above: Path) -> Path | None:
-    """The group of all programs of this worker; None where none can be made. Those of workers that are gone go."""
+    """The group of all programs of this worker; None where none can be made. Those of workers that are gone go, also of one
+    that had the number that this one has."""
     for left in above.glob(f"{_PREFIX}*"):
         owner = left.name.removeprefix(_PREFIX)
-        if owner.isdigit() and not Path("/proc", owner).exists():
+        if owner.isdigit() and (owner == str(os.getpid()) or not Path("/proc", owner).exists()):
             for group in (*left.glob("*/"), left):
                 _remove(group)
     room = above / f"{_PREFIX}{os.getpid()}"

@@ -8,11 +8,12 @@ there would be a way out.
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 
 from msgspec import Struct
@@ -92,14 +93,16 @@ def _launch(order: Order, folder: Folder, group: Group | None) -> Process:
         try:
             if order.binary is None:
                 mark = None if order.trusted else new_mark()
-                first, control = _start_bare(order, folder, stdio, group, mark)
+                first, control = _start_bare(order, folder, stdio, group, mark, fds)
             else:
                 program = wrapped(order.command, order.own_limits())
                 first, inner = start_bubblewrap(order, folder, program, stdio, group)
         except LaunchError:
-            raise LaunchError(_said(stderr)) from None
-        fds.keep(stdout, stderr)
-        return Process(first, inner=inner, control=control, streams=(stdout, stderr), group=group, mark=mark)
+            raise LaunchError(said(stderr)) from None
+        with _no_half_start(first, inner):
+            process = Process(first, inner=inner, control=control, streams=(stdout, stderr), group=group, mark=mark)
+        fds.keep(stdout, stderr, *(() if control is None else (control,)))
+        return process
 
 
 def wrapped(command: Sequence[str], limits: dict[str, int]) -> list[str]:
@@ -124,16 +127,17 @@ def start_bubblewrap(
         fds.close(info_end, block_end)
         with _no_half_start(first):
             inner = _inner(info)
+        with _no_half_start(first, inner):
             if group is not None:
-                group.add(inner)
+                _add(group, inner)
             os.write(block, b"\n")
         return first, inner
 
 
 def _start_bare(
-    order: Order, folder: Folder, stdio: Stdio, group: Group | None, mark: str | None
+    order: Order, folder: Folder, stdio: Stdio, group: Group | None, mark: str | None, fds: Descriptors
 ) -> tuple["subprocess.Popen[bytes]", int]:
-    """The keeper, and our end of its connection."""
+    """The keeper, and our end of its connection, which `fds` has."""
     told = {
         "command": list(order.command),
         "env": order.full_env(folder) | ({} if mark is None else {VARIABLE: mark}),
@@ -143,27 +147,37 @@ def _start_bare(
         "trusted": order.trusted,
     }
     stdin, out, err = stdio
-    with Descriptors() as fds:
-        control, theirs = fds.connection()
-        given = fds.memory(json.dumps(told).encode())
-        command = [sys.executable, "-I", "-S", keeper.__file__, str(given), str(stdin)]
-        first = _spawn(command, (theirs, out, err), (given, stdin), None)
-        fds.close(theirs)
-        with _no_half_start(first):
-            os.read(control, 1)  # it is ready; what it took to get there is not the program's
-            if group is not None:
-                group.add(first.pid)
-            os.write(control, b"\n")
-        fds.keep(control)
-        return first, control
+    control, theirs = fds.connection()
+    given = fds.memory(json.dumps(told).encode())
+    command = [sys.executable, "-I", "-S", keeper.__file__, str(given), str(stdin)]
+    first = _spawn(command, (theirs, out, err), (given, stdin), None)
+    fds.close(theirs)
+    with _no_half_start(first):
+        if not os.read(control, 1):  # it is ready; what it took to get there is not the program's
+            raise LaunchError("the keeper could not start")
+        if group is not None:
+            group.add(first.pid)
+        os.write(control, b"\n")
+    return first, control
+
+
+def _add(group: Group, inner: int) -> None:
+    try:
+        group.add(inner)
+    except ProcessLookupError:
+        raise LaunchError("bubblewrap has ended") from None
 
 
 @contextmanager
-def _no_half_start(first: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """What does not come under its limits must not begin."""
+def _no_half_start(first: "subprocess.Popen[bytes]", inner: int | None = None) -> Iterator[None]:
+    """What does not come under its limits, or cannot be ended, must not begin. `inner` may not know yet that it is to die with the
+    first."""
     try:
         yield
     except BaseException:
+        if inner is not None:
+            with suppress(ProcessLookupError):
+                os.kill(inner, signal.SIGKILL)
         first.kill()
         first.wait()
         raise
@@ -202,7 +216,7 @@ def _inner(info: int) -> int:
     return int(json.loads(text)["child-pid"])
 
 
-def _said(stderr: int) -> str:
+def said(stderr: int) -> str:
     """What a process that has ended wrote last."""
     os.set_blocking(stderr, False)
     try:

@@ -39,7 +39,7 @@ def kernel_limits(limits: Limits, *, memory: bool, processes: bool) -> dict[str,
     """By their names in the module `resource`. `memory`, `processes`: is there nothing else that limits them?"""
     made = {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": limits.file_mb * _MB}
     if limits.cpu_s is not None:
-        made["RLIMIT_CPU"] = math.ceil(limits.cpu_s)
+        made["RLIMIT_CPU"] = math.ceil(limits.cpu_s) + 1  # later than whoever looks, who can say why
     if memory:
         made["RLIMIT_DATA"] = limits.memory_mb * _MB
     if processes:

@@ -102,14 +102,16 @@ class Running:
         limits, group = self._order.limits, self.process.group
         if group is not None and group.out_of_memory():
             return f"memory limit of {limits.memory_mb} MB"
-        if self._killed is None and (excess := await in_thread(self.folder.excess, limits.disk_mb)) is not None:
+        if self._killed is not None:
+            return self._killed
+        if (excess := await in_thread(self.folder.excess, limits.disk_mb)) is not None:
             return excess
         name = signal_of(code)
-        if name == "SIGXCPU" and limits.cpu_s is not None:
+        if name == "SIGKILL" and limits.cpu_s is not None and self.process.usage.cpu_s >= limits.cpu_s:
             return f"CPU limit of {limits.cpu_s:g} s"
         if name == "SIGXFSZ":
             return f"limit of {limits.file_mb} MB for one file"
-        return self._killed or name
+        return name
 
 
 @asynccontextmanager

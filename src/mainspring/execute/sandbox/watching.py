@@ -36,7 +36,9 @@ def exceeded(order: Order, process: Process, folder: Folder) -> str | None:
 
 def _exceeded_by_tree(order: Order, process: Process, processes: list[int]) -> str | None:
     limits = order.limits
-    if len(processes) > limits.processes + OF_THE_REAPER + 1:
+    # The threads of an engine of containers are none of its program's.
+    count = len(processes) if order.trusted else sum(map(_threads, processes))
+    if count > limits.processes + OF_THE_REAPER + 1:
         return f"limit of {limits.processes} processes"
     memory = sum(_memory(pid) for pid in processes) + _nameless(processes, in_memory=True)
     process.seen_mb = max(process.seen_mb or 0.0, memory / _MB)
@@ -57,6 +59,13 @@ def _tree(root: int) -> list[int]:
         except OSError:
             continue
     return found[1:]
+
+
+def _threads(pid: int) -> int:
+    try:
+        return len(os.listdir(f"/proc/{pid}/task"))
+    except OSError:  # it has ended
+        return 0
 
 
 def _nameless(processes: list[int], *, in_memory: bool) -> int:

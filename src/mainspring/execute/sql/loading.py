@@ -4,6 +4,7 @@ SQLite is read with the standard library, in one transaction that sees one state
 file is opened read-only, and a statement that would do anything else (ATTACH another file, say) is refused when it is prepared.
 """
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 _BATCH = 10_000
+_WAL_MODE = b"\2\2"
 _READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 _TYPES: dict[frozenset[type], str] = {
     frozenset({int}): "BIGINT",
@@ -34,7 +36,9 @@ _OF_POSTGRES = {
 
 
 def load_sqlite(duck: "DuckDBPyConnection", name: str, path: str, query: str) -> None:
-    with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, isolation_level=None)) as file:
+    at_rest_since = _at_rest_since(path)
+    how = "mode=ro" if at_rest_since is None else "mode=ro&immutable=1"
+    with closing(sqlite3.connect(f"file:{quote(path)}?{how}", uri=True, isolation_level=None)) as file:
         file.execute("BEGIN")
         file.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY)
         columns, types = _sqlite_columns(file, query)
@@ -43,6 +47,26 @@ def load_sqlite(duck: "DuckDBPyConnection", name: str, path: str, query: str) ->
         for rows in _batches(file.execute(query)):
             lists = [_as(type_, column) for type_, column in zip(types, zip(*rows, strict=True), strict=True)]
             duck.execute(f"INSERT INTO {quoted(name)} SELECT {values}", lists)
+    if at_rest_since not in (None, os.stat(path).st_mtime_ns):
+        raise _busy("the file was written while it was read")
+
+
+def _at_rest_since(path: str) -> int | None:
+    """Of a file in WAL mode that nobody has open: to read it, SQLite would make others beside it, unless it is told that it does
+    not change meanwhile."""
+    try:
+        with open(path, "rb") as file:
+            since = os.fstat(file.fileno()).st_mtime_ns
+            header = file.read(20)
+    except OSError:  # SQLite will say it
+        return None
+    return since if header[18:] == _WAL_MODE and not os.path.exists(f"{path}-wal") else None
+
+
+def _busy(text: str) -> sqlite3.Error:
+    error = sqlite3.OperationalError(text)
+    error.sqlite_errorname = "SQLITE_BUSY"
+    return error
 
 
 def _sqlite_columns(file: sqlite3.Connection, query: str) -> tuple[list[str], list[str]]:

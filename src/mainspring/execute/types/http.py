@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn
 
 from msgspec import Meta, Struct
 
+from mainspring.core.objects import check_media
 from mainspring.errors import InvalidError, MainspringError
 from mainspring.execute.addresses import allowed
 from mainspring.execute.context import Context
@@ -94,8 +95,16 @@ async def _result(ctx: Context, response: "ClientResponse") -> HttpResult:
         return HttpResult(status=response.status, headers=headers, body=body, size=len(start))
     path = ctx.scratch / OUTPUT
     size = await save(response, start, path)
-    await ctx.output(path, name=OUTPUT, media=response.content_type)
+    await ctx.output(path, name=OUTPUT, media=_media(response.content_type))
     return HttpResult(status=response.status, headers=headers, output=OUTPUT, size=size)
+
+
+def _media(said: str) -> str | None:
+    """What the server says may be no media type, or longer than one of ours: that is no reason to fail."""
+    try:
+        return check_media(said)
+    except InvalidError:
+        return None
 
 
 async def _refuse(request: Request, response: "ClientResponse", *, may_pass: bool) -> NoReturn:
@@ -120,11 +129,21 @@ def _retry_after_s(given: str) -> float | None:
     return min(max(wait_s, 0.0), _LONGEST_WAIT_S)
 
 
-def _check(url: str, headers: dict[str, str] | None = None, **_: object) -> None:
+def _check(
+    url: str,
+    headers: dict[str, str] | None = None,
+    expect: list[int] | None = None,
+    retry_on_status: list[int] | None = None,
+    **_: object,
+) -> None:
     """What can be known at submit, with something in the place of secrets."""
     if not url.startswith("{secret:"):
         check_url("arguments.url", fill_url(url, lambda _: "secret"))
     check_headers("arguments.headers", headers or {})
+    if both := (SUCCESS if expect is None else set(expect)) & set(retry_on_status or ()):
+        raise InvalidError(
+            "arguments.retry_on_status", f"{min(both)} is expected, so it completes the job: leave it out"
+        )
 
 
 def _missing() -> str | None:

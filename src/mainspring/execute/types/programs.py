@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
 from typing import Protocol
 
 from mainspring.errors import InvalidError
@@ -61,10 +62,15 @@ def check_program(
         if not _VARIABLE.fullmatch(name) or name.startswith("MAINSPRING_"):
             raise InvalidError("arguments.env", f"{name!r} is no name for a variable of a job: {_EXPECTED}")
         _refuse_nul(f"arguments.env.{name}", value)
-    for name in files or ():
-        checked_name("arguments.files", name)
+    _check_files({checked_name("arguments.files", name) for name in files or ()})
     for pattern in outputs or ():
         checked_name("arguments.outputs", pattern)
+
+
+def _check_files(names: set[str]) -> None:
+    folders = {str(folder) for name in names for folder in PurePosixPath(name).parents}
+    if both := folders & {*names, CHECKPOINT}:
+        raise InvalidError("arguments.files", f"{min(both)!r} cannot be a file and a folder")
 
 
 def _last_lines(stderr: bytes) -> str:

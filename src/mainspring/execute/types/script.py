@@ -61,7 +61,7 @@ async def script(
         async with started(order, given_files(ctx, files)) as running:
             ended = await follow(ctx, running, outputs)
     except LaunchError as error:
-        raise ProgramError(f"the sandbox could not be made: {error}") from None
+        raise ProgramError(f"the program could not be started: {error}") from None
     finally:
         if running is not None:
             ctx._services.use(running.process.usage)
