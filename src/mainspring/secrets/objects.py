@@ -172,6 +172,7 @@ def _source(data: Data) -> AsyncIterable[bytes]:
 async def _cut(data: bytes) -> AsyncIterator[bytes]:
     for start in range(0, len(data), PIECE):
         yield data[start : start + PIECE]
+        await asyncio.sleep(0)
 
 
 async def _read(path: Path) -> AsyncIterator[bytes]:
