@@ -1,5 +1,6 @@
 """Objects of sealed tenants: ciphertext in their place, whatever wrote them, and plain to everybody who may see them."""
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from mainspring.app.handle import Job
 from mainspring.core.partition import make_id
 from mainspring.errors import SecretsError
 from mainspring.secrets.keys import VARIABLE
-from mainspring.secrets.objects import PIECE, SealedObjects
+from mainspring.secrets.objects import PIECE, SealedObjects, _Cipher
 from mainspring.testing import ManualNode
 from service.serving import served
 from service.vaults import NEW, OLD
@@ -157,6 +158,30 @@ async def test_any_size_from_any_source(sealed: SealedObjects, folder: Path, siz
         assert await sealed.read("default", JOB, NAME) == data
         (kept,) = stored(folder).values()
         assert size < len(kept) <= size + 200
+
+
+async def test_sealing_something_large_leaves_others_their_turns(
+    sealed: SealedObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn, sealed_in = 0, []
+
+    async def others() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    seal = _Cipher.seal
+
+    def noted(cipher: _Cipher, number: int, last: bool, piece: bytes) -> bytes:
+        sealed_in.append(turn)
+        return seal(cipher, number, last, piece)
+
+    monkeypatch.setattr(_Cipher, "seal", noted)
+    beside = asyncio.create_task(others())
+    await sealed.put("default", JOB, NAME, bytes(4 * PIECE))
+    beside.cancel()
+    assert len(set(sealed_in)) == len(sealed_in) == 4
 
 
 async def test_what_was_stored_before_is_read_as_it_is(sealed: SealedObjects) -> None:

@@ -20,6 +20,7 @@ from mainspring.execute.services import Services
 from mainspring.wire import Failure, Outcome, OutcomeType, Stored
 
 _ANY = "application/octet-stream"
+_LARGE = 1_048_576
 _PACKED = {"gzip": "application/gzip"}
 
 
@@ -42,7 +43,7 @@ async def keep_result(services: Services, outcome: Outcome) -> Outcome:
     except SecretsError as error:  # perhaps the next attempt is with a node that has keys
         why = Failure(Reason.SECRETS, "SecretsError", f"the result cannot be sealed: {error}")
         return Outcome(outcome.job, outcome.attempt, OutcomeType.FAILED, failure=why, usage=outcome.usage)
-    stored = Stored(RESULT, len(data), hashlib.sha256(data).hexdigest(), "application/json")
+    stored = Stored(RESULT, len(data), await _digest(data), "application/json")
     return replace(outcome, result=None, outputs=(stored, *outcome.outputs))
 
 
@@ -57,9 +58,10 @@ async def store_output(
     if len(kept) >= MAX_OUTPUTS:
         raise InvalidError("name", f"{named!r} would be output {len(kept) + 1:,}; {MAX_OUTPUTS:,} are allowed")
     kind = _media(named, media)
+    services.outputs[:] = kept  # until the new one is there: nobody knows which of them is, where this breaks off
     if isinstance(data, bytes):
         await services.put(place, data)
-        stored = Stored(named, len(data), hashlib.sha256(data).hexdigest(), kind)
+        stored = Stored(named, len(data), await _digest(data), kind)
     else:
         stored = await _store_file(services, place, data, named, kind)
     services.outputs[:] = [*(each for each in services.outputs if each.name != named), stored]
@@ -73,6 +75,12 @@ async def _store_file(services: Services, place: str, path: Path, name: str, med
     if await asyncio.to_thread(_state, path) != before:
         raise InvalidError("source", f"{path} was changed while it was stored: close it first")
     return Stored(name, before[0], checksum, media)
+
+
+async def _digest(data: bytes) -> str:
+    """Of something large on a thread, so that the event loop does not wait for it."""
+    found = hashlib.sha256(data) if len(data) < _LARGE else await asyncio.to_thread(hashlib.sha256, data)
+    return found.hexdigest()
 
 
 def _state(path: Path) -> tuple[int, int]:

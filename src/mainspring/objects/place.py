@@ -23,7 +23,7 @@ from mainspring.errors import InvalidError, NotFoundError, StoreUnavailableError
 from mainspring.objects import driver
 from mainspring.objects.claim import MARK, Agree, claimed
 from mainspring.objects.failures import unavailable
-from mainspring.objects.feeding import Feed
+from mainspring.objects.feeding import Feed, begun
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -45,6 +45,7 @@ class ObjectPlace:
         self._claimed = agree is None or url.startswith(driver.MEMORY)
         self._opened: ObjectStore | None = None
         self._threads = ThreadPoolExecutor(_THREADS, "mainspring-objects")
+        self._feeds = ThreadPoolExecutor(_THREADS, "mainspring-uploads")  # wait for whoever sends, and nobody for them
 
     async def put(self, job: bytes, name: str, data: Data) -> None:
         """Store, or replace."""
@@ -103,6 +104,7 @@ class ObjectPlace:
     def close(self) -> None:
         """After the last call."""
         self._threads.shutdown(wait=False)
+        self._feeds.shutdown(wait=False)
 
     # whose place it is
 
@@ -130,12 +132,13 @@ class ObjectPlace:
         if isinstance(data, bytes | Path):
             await self._call(driver.put, place, data)
         else:
-            await self._feed(place, Feed(data))
+            first, rest = await begun(data, driver.PIECE)
+            await (self._call(driver.put, place, first) if rest is None else self._feed(place, Feed(first, rest)))
         if self.folder is not None:
             await self._call(driver.sync, place, self.folder)
 
     async def _feed(self, place: str, feed: Feed) -> None:
-        putting = asyncio.ensure_future(self._call(driver.put, place, feed))
+        putting = asyncio.ensure_future(self._call(driver.put, place, feed, threads=self._feeds))
         try:
             await asyncio.shield(putting)
         except asyncio.CancelledError:
@@ -160,20 +163,17 @@ class ObjectPlace:
         found = await self._call(driver.list_folders, prefix) if await self._use() else []
         return [each.rstrip("/").rpartition("/")[2] for each in found]
 
-    async def _call(self, function: Callable[..., T], *args: Any) -> T:
+    async def _call(self, function: Callable[..., T], *args: Any, threads: ThreadPoolExecutor | None = None) -> T:
         """`function` with the driver's store first; `args`: a place, and more."""
-        store = self._store()
+        call = partial(function, self._store(), *args)
         try:
-            return await self._run(function, store, *args)
+            return await asyncio.get_running_loop().run_in_executor(threads or self._threads, call)
         except FileNotFoundError as error:
             if "NoSuchBucket" in str(error):
                 raise unavailable(self.url, error) from error
             raise _missing(args[0]) from None
         except Exception as error:
             raise unavailable(self.url, error) from error
-
-    async def _run(self, function: Callable[..., T], *args: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(function, *args))
 
     def _store(self) -> "ObjectStore":
         if self._opened is None:

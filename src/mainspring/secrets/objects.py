@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Final
@@ -76,9 +76,9 @@ class SealedObjects:
         key = await self._sealer(tenant)
         head = _MARK + bytes.fromhex(key.removeprefix(OBJECT_KEY)) + secrets.token_bytes(_SALT_BYTES)
         cipher = _Cipher(await self._key(tenant, key), head, tenant, job, name)
-        if isinstance(data, bytes):
-            return b"".join([head, *(cipher.seal(*piece) for piece in _cut(data))])
-        return _sealing(head, cipher, _read(data) if isinstance(data, Path) else data)
+        if isinstance(data, bytes) and len(data) <= PIECE:
+            return head + cipher.seal(0, True, data)
+        return _sealing(head, cipher, _source(data))
 
     async def _opener(self, tenant: str, job: bytes, name: str, head: bytes) -> "_Cipher":
         if len(head) < _HEAD:
@@ -138,11 +138,6 @@ def _nonce(number: int, last: bool) -> bytes:
     return bytes([last]) + number.to_bytes(11)
 
 
-def _cut(data: bytes) -> Iterator[tuple[int, bool, bytes]]:
-    count = max(1, -(-len(data) // PIECE))
-    return ((n, n == count - 1, data[n * PIECE : (n + 1) * PIECE]) for n in range(count))
-
-
 async def _sealing(head: bytes, cipher: _Cipher, data: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
     yield head
     async for piece in _pieces(b"", data, PIECE):
@@ -165,6 +160,19 @@ async def _chained(first: bytes, rest: AsyncIterable[bytes]) -> AsyncIterator[by
     yield first
     async for each in rest:
         yield each
+
+
+def _source(data: Data) -> AsyncIterable[bytes]:
+    """A piece at a time, also of what is in memory: sealing all of it at once would take long."""
+    if isinstance(data, bytes):
+        return _cut(data)
+    return _read(data) if isinstance(data, Path) else data
+
+
+async def _cut(data: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(data), PIECE):
+        yield data[start : start + PIECE]
+        await asyncio.sleep(0)
 
 
 async def _read(path: Path) -> AsyncIterator[bytes]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -224,20 +225,28 @@ async def test_closing_waits_for_the_objects_and_not_for_ever(kept: Kept) -> Non
 
 
 async def test_closing_waits_as_long_as_pieces_are_stored(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of them late, and together far later than one may be."""
+    """Its patience is over again and again, each time with one more of them stored."""
     monkeypatch.setattr(module, "MAX_PIECE", 40)
-    writer = kept.writer(patience_s=0.5)
-    store = writer._put
+    writer = kept.writer()
+    wait, saved, stored, rounds = asyncio.wait, writer._saved, asyncio.Event(), 0
 
-    async def slowly(name: str, data: bytes) -> None:
-        await asyncio.sleep(0.1)
-        await store(name, data)
+    def note() -> None:
+        saved()
+        stored.set()
 
-    writer._put = slowly
+    async def over(saving: Iterable[asyncio.Task[None]], timeout: float) -> None:
+        nonlocal rounds
+        rounds += 1
+        stored.clear()
+        await wait([*saving, asyncio.ensure_future(stored.wait())], return_when=asyncio.FIRST_COMPLETED)
+
+    monkeypatch.setattr(writer, "_saved", note)
+    monkeypatch.setattr(asyncio, "wait", over)
     for number in range(10):
         writer.log(OUT, f"line {number:02}\n".encode())
     await writer.close()
     assert (await kept.text()).count(b"\n") == 10
+    assert rounds > 1
 
 
 @pytest.mark.parametrize("refusal", [SessionEndedError("over"), InvalidError("name", "is none")])

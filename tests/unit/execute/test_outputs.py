@@ -6,6 +6,7 @@ import mimetypes
 import os
 import stat
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ from mainspring.core.job import Options
 from mainspring.core.objects import INLINE_RESULT_BYTES, MAX_OUTPUTS, check_media, output
 from mainspring.errors import InvalidError, SessionEndedError, StoreUnavailableError
 from mainspring.execute.context import Context
+from mainspring.execute.outputs import keep_result
 from mainspring.execute.scratch import Scratch
-from mainspring.wire import Assignment, OutcomeType, Stored
+from mainspring.wire import Assignment, Outcome, OutcomeType, Stored
 
 ASSIGNMENT = Assignment(b"j" * 16, 3, "default", "default", "job", b"{}", Options())
 
@@ -48,6 +50,24 @@ async def test_a_large_result_becomes_an_output(pool: str, size: int) -> None:
     else:
         assert (outcome.result, outcome.outputs) == (None, (stored("result", data, "application/json"),))
         assert await link.objects.read(job, output(1, "result")) == data
+
+
+async def test_the_checksum_of_something_large_is_not_made_in_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    made_in: list[int] = []
+
+    def noted(data: bytes) -> Any:
+        made_in.append(threading.get_ident())
+        return sha256(data)
+
+    sha256 = hashlib.sha256
+    monkeypatch.setattr(hashlib, "sha256", noted)
+    context = context_of(ASSIGNMENT)
+    data = bytes(2_000_000)
+    assert (await context.output(data, "a")).sha256 == sha256(data).hexdigest()
+    outcome = await keep_result(context._services, Outcome(ASSIGNMENT.job, 3, OutcomeType.COMPLETED, data))
+    assert outcome.outputs[0].sha256 == sha256(data).hexdigest()
+    assert len(made_in) == 2
+    assert threading.get_ident() not in made_in
 
 
 @pytest.mark.parametrize("pool", POOLS)
@@ -194,9 +214,11 @@ async def test_a_file_that_grows_meanwhile_is_refused(tmp_path: Path) -> None:
     async def put(name: str, data: bytes | Path) -> None:
         file.write_text("12")
 
+    await context.output(b"before", "log")
     context._services.put = put
     with pytest.raises(InvalidError, match="was changed while it was stored"):
         await context.output(file)
+    assert context._services.outputs == []  # what was there is replaced by that
 
 
 async def test_scratch_folders_are_private_and_old_ones_of_the_dead_are_removed(

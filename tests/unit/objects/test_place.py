@@ -4,9 +4,12 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Coroutine
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,6 +118,59 @@ async def test_an_upload_that_is_cancelled_leaves_nothing(place: ObjectPlace) ->
         await putting
     assert left.is_set()
     assert await place.find(JOB) == []
+
+
+async def test_a_cancel_is_not_missed_by_an_upload_that_just_asks_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its thread sleeps between asking and noting whom."""
+    asked, cancelled = asyncio.Event(), threading.Event()
+    ask = asyncio.run_coroutine_threadsafe
+
+    def slowly(work: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop) -> "Future[Any]":
+        coming = ask(work, loop)
+        assert cancelled.wait(20)
+        return coming
+
+    async def endless() -> AsyncIterator[bytes]:
+        yield bytes(6 * MEGABYTE)
+        asked.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", slowly)
+    putting = asyncio.create_task(ObjectPlace("memory:///").put(JOB, objects.step(1, "s"), endless()))
+    await asked.wait()
+    putting.cancel()
+    asyncio.get_running_loop().call_soon(asyncio.get_running_loop().call_soon, cancelled.set)
+    done, _ = await asyncio.wait([putting], timeout=10)
+    assert done
+
+
+@pytest.mark.parametrize("size", [10, 6 * MEGABYTE])
+async def test_nobody_waits_for_uploads_that_stand_still(folder: Path, size: int) -> None:
+    """However many there are: what is read and what is small has its own threads."""
+    place = ObjectPlace(str(folder / "objects"), Settings().agree)
+    go_on, waiting = asyncio.Event(), asyncio.Semaphore(0)
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield b"x" * size
+        waiting.release()
+        await go_on.wait()
+        yield b"y"
+
+    async def quick() -> AsyncIterator[bytes]:
+        yield b"quick"
+
+    uploads = [asyncio.create_task(place.put(OTHER, objects.logs(1, number), slow())) for number in range(20)]
+    try:
+        async with asyncio.timeout(10):
+            for _ in range(8):
+                await waiting.acquire()
+            await place.put(JOB, objects.logs(1, 1), quick())
+            await place.put(JOB, objects.logs(1, 2), b"quick")
+            assert await place.read(JOB, objects.logs(1, 1)) == b"quick"
+    finally:
+        go_on.set()
+        await asyncio.gather(*uploads)
+    assert {each.size for each in await place.find(OTHER)} == {size + 1}
 
 
 async def test_memory_does_not_grow_with_the_object(place: ObjectPlace) -> None:
