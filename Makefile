@@ -24,6 +24,7 @@ run: $(READY) ## Start the engine with the example application
 test: $(READY) ## Run all tests
 	@tests/get-packages.sh pgbouncer pgbouncer
 	@tests/get-packages.sh containers runc busybox-static
+	@tests/get-packages.sh podman podman conmon netavark
 	@$(BIN)/python -m pytest -n 3 --dist worksteal
 
 lint: $(READY) ## Format, lint, types, import contracts

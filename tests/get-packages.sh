@@ -17,11 +17,24 @@ apt() { # from the lists that the options name
   timeout 60 apt-get -qq -o Acquire::Retries=0 -o Acquire::http::Timeout=10 "$@"
 }
 
-fetch() { # the packages and the libraries they are linked with, into the current folder
-  # shellcheck disable=SC2086
-  libraries=$(apt-cache "$@" depends $wanted | sed -n 's/^ *Depends: \(lib.*\)/\1/p' | grep -vx libc6 | sort -u || true)
+fetch() { # the packages, and the libraries that they and those need and that are not installed, into the current folder
+  libraries='' found=$wanted
+  while [ -n "$found" ]; do
+    # shellcheck disable=SC2086
+    found=$(apt-cache "$@" depends $found | sed -n 's/^ *Depends: \(lib[^: ]*\).*/\1/p' | sort -u | missing)
+    libraries="$libraries $found"
+  done
   # shellcheck disable=SC2086
   apt "$@" download $wanted $libraries
+}
+
+missing() { # of the packages on standard input, those that are neither installed nor in $libraries
+  while read -r package; do
+    case " $(echo $libraries) $(dpkg-query --show --showformat '${db:Status-Status}' "$package" 2>/dev/null) " in
+      *" $package "* | *" installed "*) ;;
+      *) echo "$package" ;;
+    esac
+  done
 }
 
 get() {

@@ -12,10 +12,11 @@ from mainspring.execute.containers.ability import Ability, may_pull, problem_of,
 from mainspring.execute.containers.bundle import Bundles, description
 from mainspring.execute.containers.clients import environment
 from mainspring.execute.containers.engines import Engine
-from mainspring.execute.containers.leftovers import is_left, name_for, place
+from mainspring.execute.containers.leftovers import is_left, name_for, place, shortened
 from mainspring.execute.containers.plan import Plan
 from mainspring.execute.containers.run import _remove as remove
 from mainspring.execute.sandbox.folder import Folder
+from mainspring.execute.sandbox.launch import LaunchError
 from mainspring.execute.sandbox.limits import Limits
 from mainspring.execute.types.catalogue import type_kind
 from mainspring.execute.types.container import TYPE
@@ -24,7 +25,8 @@ PLAN = Plan(
     name="mainspring-x",
     image="alpine:3",
     command=["echo", "--privileged"],
-    env={"TOKEN": "s3cret"},
+    env={"WORD": "hello"},
+    secrets={"TOKEN": "s3cret"},
     limits=Limits(memory_mb=64, processes=7, file_mb=1, cpu_s=3),
     uid=60_900,
 )
@@ -48,8 +50,8 @@ def test_the_command_line_of_docker(home: Folder, monkeypatch: pytest.MonkeyPatc
     assert line == (
         f"/usr/bin/docker run --rm --name mainspring-x --hostname job --env-file {home.etc}/env --read-only "
         f"--volume {home.work}:/work:Z --volume {home.tmp}:/tmp:Z --workdir /work --user 60900:60900 --cap-drop ALL "
-        "--security-opt no-new-privileges --network none --log-driver none --memory 64m --memory-swap 64m --pids-limit 7 "
-        "--cpu-shares 205 --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 --ulimit core=0:0 "
+        "--security-opt no-new-privileges --stop-timeout 0 --network none --log-driver none --memory 64m "
+        "--memory-swap 64m --pids-limit 7 --cpu-shares 205 --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 --ulimit core=0:0 "
         "--ulimit fsize=1048576:1048576 --ulimit cpu=4:4 --pull never alpine:3 echo --privileged"
     )
 
@@ -57,7 +59,7 @@ def test_the_command_line_of_docker(home: Folder, monkeypatch: pytest.MonkeyPatc
 def test_secrets_are_in_a_file_that_only_the_worker_reads(home: Folder) -> None:
     assert not [word for word in docker().start(PLAN, home) if "s3cret" in word]
     file = home.etc / "env"
-    assert file.read_text() == "TOKEN=s3cret\n"
+    assert file.read_text() == "WORD=hello\nTOKEN=s3cret\n"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     config = Bundles("runc", "runc", home.root)
     config.start(ROOT, home)
@@ -87,12 +89,20 @@ def test_the_network_is_there_for_those_who_ask(home: Folder) -> None:
 def test_podman_runs_root_folders_too(home: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     podman = Engine("podman", "podman", pull=False)
-    line = podman.start(ROOT, home)
+    line = podman.start(structs.replace(ROOT, secrets={}), home)
     assert line[-4:] == ["--rootfs", "/roots/small", "echo", "--privileged"]
     assert line[line.index("--userns") + 1] == "keep-id"
     assert podman.takes == {"image", "root"}
     assert docker().takes == {"image"}
-    assert podman.remove("x") == ["podman", "rm", "--force", "x"]
+    assert podman.remove("x") == ["podman", "rm", "--force", "--volumes", "--ignore", "x"]
+    assert docker().remove("x") == ["/usr/bin/docker", "rm", "--force", "--volumes", "x"]
+
+
+def test_a_podman_that_takes_no_secret_is_not_started(home: Folder) -> None:
+    with pytest.raises(LaunchError, match=r"it takes no secret: .*/nowhere/podman"):
+        Engine("podman", "/nowhere/podman", pull=False).start(PLAN, home)
+    with pytest.raises(LaunchError, match="it takes no secret: cat: secret"):
+        Engine("podman", "cat", pull=False).start(PLAN, home)
 
 
 def test_what_crun_and_runc_read(home: Folder) -> None:
@@ -127,6 +137,14 @@ def test_a_name_says_whose_a_container_is() -> None:
     assert not is_left(f"mainspring-ffffffff-{2**22 + 1}-5-0190-3")  # of another machine
     assert not is_left("somebody-elses")
     assert not is_left(f"mainspring-{machine}-x")
+
+
+def test_the_name_of_a_secret_says_whose_it_is_in_64_characters() -> None:
+    own = shortened(name_for("0190a1b2-0000-7000-8000-000000000007", 1_000_000))
+    assert len(f"{own}-99") <= 64
+    assert not is_left(own)
+    assert is_left("-".join([*own.split("-")[:3], "1", *own.split("-")[4:]]))
+    assert own != shortened(name_for("0190a1b2-0000-7000-8000-000000000007", 2))
 
 
 def test_a_place_that_others_could_write_to_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +237,7 @@ def test_programs_of_engines_get_nothing_of_the_workers_secrets(folder: Path, mo
     engine = Engine("docker", str(program), pull=False)
     assert problem_of(engine) is None
     sweep(engine)
-    remove(engine, "mainspring-x")
+    remove(engine.remove("mainspring-x"), "mainspring-x")
     assert seen.read_text().count("DOCKER_HOST=unix:///run/docker.sock") == 3
     assert "s3cret" not in seen.read_text()
     assert not {"AWS_SECRET_ACCESS_KEY", "MAINSPRING_KEY"} & set(environment())

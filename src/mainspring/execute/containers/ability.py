@@ -18,6 +18,7 @@ from mainspring.errors import InvalidError
 from mainspring.execute.containers.bundle import Bundles
 from mainspring.execute.containers.clients import environment
 from mainspring.execute.containers.engines import Engine
+from mainspring.execute.containers.keeping import forgetting, listing
 from mainspring.execute.containers.leftovers import is_left, name_for, place
 from mainspring.execute.containers.plan import Plan
 from mainspring.execute.sandbox.folder import new_folder
@@ -83,14 +84,24 @@ def problem_of(runtime: Runtime) -> str | None:
 
 def sweep(runtime: Runtime) -> None:
     """Remove what workers of this machine that are gone have left."""
-    for name in filter(is_left, _names(runtime)):
-        _failure(runtime.remove(name))
+    for name in filter(is_left, names(runtime)):
+        # Where conmon was killed too, podman first waits for it in vain, and removes the container when it is asked again.
+        _ = _failure(runtime.remove(name)) and _failure(runtime.remove(name))
+    if left := list(filter(is_left, secret_names(runtime))):
+        _failure(forgetting(runtime.program, left))
 
 
-def _names(runtime: Runtime) -> list[str]:
-    if isinstance(runtime, Bundles):
-        return os.listdir(runtime.place)
-    command = runtime.names()
+def names(runtime: Runtime) -> list[str]:
+    """Of all containers that workers have made with it."""
+    return os.listdir(runtime.place) if isinstance(runtime, Bundles) else _printed(runtime.names())
+
+
+def secret_names(runtime: Runtime) -> list[str]:
+    """Of all secrets that workers have given it to keep."""
+    return _printed(listing(runtime.program)) if runtime.name == "podman" else []
+
+
+def _printed(command: list[str]) -> list[str]:
     return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=_TRIAL_S).stdout.split()
 
 

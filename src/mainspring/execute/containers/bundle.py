@@ -47,6 +47,10 @@ class Bundles:
         """The command that leaves nothing of it; one that is gone already is no error."""
         return [*self._call(), "delete", "--force", name]
 
+    def forget(self, plan: Plan) -> list[str] | None:
+        """Secrets are gone with the folder."""
+        return None
+
     def _call(self) -> list[str]:
         return [self.program, "--root", str(self.place)]
 
@@ -67,7 +71,7 @@ def _process(plan: Plan, uid: int) -> dict[str, Any]:
     return {
         "user": {"uid": uid, "gid": uid},
         "args": plan.command,
-        "env": [f"{name}={value}" for name, value in plan.env.items()],
+        "env": [f"{name}={value}" for name, value in (plan.env | plan.secrets).items()],
         "cwd": WORK,
         "noNewPrivileges": True,
         "capabilities": {},

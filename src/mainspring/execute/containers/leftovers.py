@@ -20,8 +20,14 @@ def name_for(job: str, attempt: int) -> str:
     return f"{PREFIX}{_machine()}-{_life(os.getpid())}-{job}-{attempt}"
 
 
+def shortened(name: str) -> str:
+    """Whose a container is, and a mark for the job and the attempt: for what may not have a name as long as a container's."""
+    mark = hashlib.blake2s(name.encode(), digest_size=6).hexdigest()
+    return "-".join([*name.split("-")[:4], mark])
+
+
 def is_left(name: str) -> bool:
-    """Is it the container of a worker of this machine that is gone?"""
+    """Is it the container, or the secret, of a worker of this machine that is gone?"""
     if not name.startswith(f"{PREFIX}{_machine()}-"):
         return False
     pid, _, rest = name.removeprefix(f"{PREFIX}{_machine()}-").partition("-")

@@ -1,7 +1,7 @@
 """One container from its start to its end, in the way of `sandbox.run`: a context whose end is the container's end too.
 
-The runtime's program is started bare, under the keeper: if the worker is killed, the keeper ends it and all that it started, which
-for all but docker is the container. Whatever ended it otherwise than by itself, it is removed by its name afterwards.
+The runtime's program is started bare, under the keeper: if the worker is killed, the keeper ends the container, which for all but
+docker is below it, and then whatever is left. Whatever ended it otherwise than by itself, it is removed by its name afterwards.
 """
 
 import subprocess
@@ -13,11 +13,11 @@ from msgspec import structs
 
 from mainspring.execute.containers.ability import Runtime
 from mainspring.execute.containers.clients import environment
+from mainspring.execute.containers.engines import Engine
 from mainspring.execute.containers.plan import Plan
 from mainspring.execute.masking import NO_MASK, Mask
 from mainspring.execute.sandbox.folder import Folder, new_folder
 from mainspring.execute.sandbox.launch import Order, launch
-from mainspring.execute.sandbox.limits import Limits
 from mainspring.execute.sandbox.run import Ended, Running, Write, begun, in_thread
 from mainspring.runtime.log import get_logger
 
@@ -26,27 +26,35 @@ _log = get_logger("mainspring.types")
 _UNWATCHED = 2**30
 _ENGINES_OWN = 125  # exit codes from here on are not the program's, or not for certain
 _REMOVE_S = 60.0
+_TIDY_S = 5.0  # less than a worker waits for the end of what it has killed
 _NEARLY = 0.9  # clocks differ
+
+
+class NoImageError(Exception):
+    """The image is not here, and the engine may not fetch it."""
 
 
 class Container:
     """One that has been started."""
 
-    def __init__(self, running: Running, limits: Limits) -> None:
+    def __init__(self, running: Running, runtime: Runtime, plan: Plan) -> None:
         self.folder = running.folder
         self.process = running.process
         self._running = running
-        self._limits = limits
+        self._runtime = runtime
+        self._plan = plan
         self.is_gone = False
 
     async def finish(self, write: Write, mask: Mask = NO_MASK) -> Ended:
         ended = await self._running.finish(write, mask)
         self.is_gone = ended.killed is None and ended.exit_code < _ENGINES_OWN
+        if ended.exit_code == _ENGINES_OWN and await in_thread(_lacks_image, self._runtime, self._plan):
+            raise NoImageError
         return structs.replace(ended, killed=self._cause()) if ended.killed == "SIGKILL" else ended
 
     def _cause(self) -> str:
         """Nobody but the kernel kills so, and it does not say why."""
-        limits = self._limits
+        limits = self._plan.limits
         if limits.cpu_s is not None and (self.process.usage.cpu_s or 0) >= _NEARLY * limits.cpu_s:
             return f"CPU limit of {limits.cpu_s:g} s"
         return f"SIGKILL, as for a memory limit of {limits.memory_mb} MB"
@@ -58,11 +66,11 @@ async def started(runtime: Runtime, plan: Plan, files: Mapping[str, bytes]) -> A
     container: Container | None = None
     try:
         async with begun(partial(_start, runtime, plan, files)) as running:
-            container = Container(running, plan.limits)
+            container = Container(running, runtime, plan)
             yield container
     finally:
-        if container is None or not container.is_gone:
-            await in_thread(_remove, runtime, plan.name)
+        is_gone = container is not None and container.is_gone
+        await in_thread(_clear_away, runtime, plan, is_gone)
 
 
 def _start(runtime: Runtime, plan: Plan, files: Mapping[str, bytes]) -> Running:
@@ -82,13 +90,24 @@ def _order(runtime: Runtime, plan: Plan, folder: Folder) -> Order:
     if runtime.limits_itself:
         limits = structs.replace(limits, memory_mb=_UNWATCHED, processes=_UNWATCHED)
     command = runtime.start(plan, folder)
-    return Order(command=command, env=environment(), limits=limits, binary=None, uid=None, tree=None, trusted=True)
+    tidy_s = 0.0 if runtime.name == "docker" else _TIDY_S  # its container is not below its program
+    return Order(
+        command=command, env=environment(), limits=limits, binary=None, uid=None, tree=None, trusted=True, tidy_s=tidy_s
+    )
 
 
-def _remove(runtime: Runtime, name: str) -> None:
+def _clear_away(runtime: Runtime, plan: Plan, is_gone: bool) -> None:
+    """In one go: whoever is cancelled while waiting for it does not stop it half-way."""
+    if not is_gone:
+        _remove(runtime.remove(plan.name), plan.name)
+    if (command := runtime.forget(plan)) is not None:
+        _remove(command, plan.name)
+
+
+def _remove(command: list[str], name: str) -> None:
     try:
         subprocess.run(
-            runtime.remove(name),
+            command,
             capture_output=True,
             stdin=subprocess.DEVNULL,
             env=environment(),
@@ -97,3 +116,13 @@ def _remove(runtime: Runtime, name: str) -> None:
         )
     except (OSError, subprocess.SubprocessError) as error:
         _log.warning("a container may be left behind; the next worker here tries again", name=name, error=str(error))
+
+
+def _lacks_image(runtime: Runtime, plan: Plan) -> bool:
+    """Rather than guess it from the words of an engine."""
+    if plan.image is None or not isinstance(runtime, Engine) or runtime.pull:
+        return False
+    asked = subprocess.run(
+        runtime.has(plan.image), capture_output=True, stdin=subprocess.DEVNULL, env=environment(), timeout=_REMOVE_S
+    )
+    return asked.returncode != 0

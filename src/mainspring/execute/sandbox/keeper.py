@@ -5,6 +5,9 @@ JSON, and what will be the program's standard input. Its own standard input is a
 a byte says to begin, and the connection's end (also by the worker's death) says to end everything. Orphans of the program
 become its children, so it finds them, whatever group or session they went to. It exits as the program did: with its code, or with
 128 plus the number of its signal.
+
+Of a runtime of containers the container is ended first, and the runtime has a moment to take away what it keeps of it. Killed
+together with their containers, podman and runc leave cgroups and files behind.
 """
 
 import contextlib
@@ -15,9 +18,11 @@ import resource
 import select
 import signal
 import sys
+import time
 import warnings  # noqa: F401  execvpe imports it, and then this may be a user who cannot read it
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 36, 38
+_LOOK_S = 0.02
 
 
 def main() -> None:
@@ -37,7 +42,7 @@ def main() -> None:
         _become(order, stdin, prctl)
     signal.signal(signal.SIGTERM, lambda *_: _signal_group(program))
     os.close(stdin)
-    status = _wait(program, woken)
+    status = _wait(program, woken, order["tidy_s"])
     _end_all()
     os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))
 
@@ -69,7 +74,7 @@ def _become(order: dict, stdin: int, prctl: object) -> None:  # type: ignore[typ
         os._exit(127)
 
 
-def _wait(program: int, woken: int) -> int:
+def _wait(program: int, woken: int, tidy_s: float) -> int:
     """Until the program ends by itself, or the worker closes its end."""
     poll = select.poll()
     poll.register(0, select.POLLIN)
@@ -77,12 +82,50 @@ def _wait(program: int, woken: int) -> int:
     while True:
         for fd, _ in poll.poll():
             if fd == 0:
-                os.kill(program, signal.SIGKILL)
-                return os.waitpid(program, 0)[1]
+                return _end(program, tidy_s)
             os.read(woken, 4096)
         while (found := os.waitpid(-1, os.WNOHANG)) != (0, 0):
             if found[0] == program:
                 return found[1]
+
+
+def _end(program: int, tidy_s: float) -> int:
+    """A runtime that is about to make a container is let to, so that it knows of all that there is."""
+    until = time.monotonic() + tidy_s
+    while time.monotonic() < until:
+        _end_contained()
+        ended, status = os.waitpid(program, os.WNOHANG)
+        if ended:
+            return status
+        time.sleep(_LOOK_S)
+    os.kill(program, signal.SIGKILL)
+    return os.waitpid(program, 0)[1]
+
+
+def _end_contained() -> None:
+    """Those below us that have process numbers of their own."""
+    parents = _parents()
+    own = os.getpid()
+    for pid in parents:
+        above = pid
+        while above in parents and above != own:
+            above = parents[above]
+        if above == own and pid != own and _is_contained(pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _is_contained(pid: int) -> bool:
+    return _numbers(pid) > _numbers(os.getpid())
+
+
+def _numbers(pid: int) -> int:
+    """How many a process has: one in each namespace that it is seen in."""
+    try:
+        with open(f"/proc/{pid}/status") as file:
+            return next((len(line.split()) for line in file if line.startswith("NSpid:")), 0)
+    except OSError:
+        return 0
 
 
 def _end_all() -> None:
@@ -99,17 +142,17 @@ def _end_all() -> None:
 
 
 def _children() -> list[int]:
-    own = str(os.getpid())
-    found = []
+    own = os.getpid()
+    return [pid for pid, parent in _parents().items() if parent == own]
+
+
+def _parents() -> dict[int, int]:
+    """Of all processes."""
+    found = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat") as file:
-                    parent = file.read().rpartition(")")[2].split()[1]
-            except OSError:
-                continue
-            if parent == own:
-                found.append(int(name))
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat") as file:
+                found[int(name)] = int(file.read().rpartition(")")[2].split()[1])
     return found
 
 

@@ -40,7 +40,7 @@ class LaunchError(Exception):
 class Order(Struct, frozen=True, kw_only=True):
     """A program to run. `places`: variables that name a file of its working folder. `binary`: bubblewrap's; None: bare. `uid`: as
     whom; None: as the worker's own user. `trusted`: a program of the machine, such as podman, which sees to limits itself and may
-    need more rights to do so."""
+    need more rights to do so. `tidy_s`: how long it may take to end when its container was ended."""
 
     command: Sequence[str]
     env: Mapping[str, str] = {}
@@ -52,6 +52,7 @@ class Order(Struct, frozen=True, kw_only=True):
     uid: int | None
     tree: Tree | None
     trusted: bool = False
+    tidy_s: float = 0.0
 
     def full_env(self, folder: Folder) -> dict[str, str]:
         work, tmp = (WORK, "/tmp") if self.binary is not None else (str(folder.work), str(folder.tmp))
@@ -145,6 +146,7 @@ def _start_bare(
         "limits": order.own_limits(),
         "uid": order.uid,
         "trusted": order.trusted,
+        "tidy_s": order.tidy_s,
     }
     stdin, out, err = stdio
     control, theirs = fds.connection()

@@ -20,7 +20,7 @@ from mainspring.execute.ceilings import describe as describe_ceilings
 from mainspring.execute.containers.ability import Runtime, ability
 from mainspring.execute.containers.leftovers import name_for
 from mainspring.execute.containers.plan import WORK, Plan
-from mainspring.execute.containers.run import Container, started
+from mainspring.execute.containers.run import Container, NoImageError, started
 from mainspring.execute.context import Context
 from mainspring.execute.sandbox.bubblewrap import PATH
 from mainspring.execute.sandbox.launch import LaunchError
@@ -76,7 +76,8 @@ async def container(
         image=image,
         root=folder,
         command=command,
-        env=_environment(ctx, env, image),
+        env=_environment(env, image),
+        secrets={name: value for name, value in ctx._services.secrets.items() if name != VARIABLE},
         network=network,
         limits=allowed,
         uid=_USERS.take() or os.geteuid(),
@@ -85,6 +86,11 @@ async def container(
     try:
         async with started(runtime, plan, given_files(ctx, files)) as running:
             ended = await follow(ctx, running, outputs)
+    except NoImageError:
+        raise ProgramError(
+            f"this worker has no image {image!r}, and its owner does not let it fetch any: get it there with"
+            f" `{runtime.name} pull`, or set MAINSPRING_CONTAINER_PULL=missing"
+        ) from None
     except LaunchError as error:
         raise ProgramError(f"{runtime.name} could not be started: {error}") from None
     finally:
@@ -93,10 +99,10 @@ async def container(
     return ContainerResult(ended.exit_code, last_output(ended), runtime.name)
 
 
-def _environment(ctx: Context, env: dict[str, str], image: str | None) -> dict[str, str]:
+def _environment(env: dict[str, str], image: str | None) -> dict[str, str]:
     """An image says itself where its programs are."""
     base = {"HOME": WORK} if image is not None else {"HOME": WORK, "PATH": PATH, "TMPDIR": "/tmp", "LANG": "C.UTF-8"}
-    return base | env | ctx._services.secrets | {VARIABLE: f"{WORK}/{CHECKPOINT}"}
+    return base | env | {VARIABLE: f"{WORK}/{CHECKPOINT}"}
 
 
 def _runtime(image: str | None, root: str | None) -> tuple[Runtime, Path | None]:
