@@ -64,7 +64,9 @@ def runc(tmp_path_factory: pytest.TempPathFactory, roots: Path) -> Box:
 
 @pytest.fixture(scope="module")
 def podman(roots: Path) -> Iterator[Box]:
-    with tempfile.TemporaryDirectory(prefix="podman-", dir="/tmp") as name:  # short: it waits in vain for what has a long path
+    with tempfile.TemporaryDirectory(
+        prefix="podman-", dir="/tmp"
+    ) as name:  # short: it waits in vain for what has a long path
         place = Path(name)
         yield Box(working(lambda: find_podman(place)), place, {"root": "small"})
 
