@@ -64,7 +64,9 @@ def runc(tmp_path_factory: pytest.TempPathFactory, roots: Path) -> Box:
 
 @pytest.fixture(scope="module")
 def podman(roots: Path) -> Iterator[Box]:
-    with tempfile.TemporaryDirectory(prefix="podman-", dir="/tmp") as name:  # short: it waits in vain for what has a long path
+    with tempfile.TemporaryDirectory(
+        prefix="podman-", dir="/tmp"
+    ) as name:  # short: it waits in vain for what has a long path
         place = Path(name)
         yield Box(working(lambda: find_podman(place)), place, {"root": "small"})
 
@@ -210,7 +212,7 @@ async def test_secrets_are_on_no_command_line_and_stay_in_no_file(worker: Typed,
         files={"all": "".join(secrets.values())},
     )
     began = await begun()
-    assert b"s3cret" not in command_lines()
+    assert not [part for part in (b"s3cret-in-use", b"s3cret-line") if part in command_lines()]
     began.with_name("end").touch()
     outcome = await worker.link.outcome(job)
     assert outcome.failure is None, outcome.failure.message

@@ -69,8 +69,7 @@ async def started(runtime: Runtime, plan: Plan, files: Mapping[str, bytes]) -> A
             container = Container(running, runtime, plan)
             yield container
     finally:
-        is_gone = container is not None and container.is_gone
-        await in_thread(_clear_away, runtime, plan, is_gone)
+        await in_thread(_clear_away, runtime, plan, container is not None and container.is_gone)
 
 
 def _start(runtime: Runtime, plan: Plan, files: Mapping[str, bytes]) -> Running:

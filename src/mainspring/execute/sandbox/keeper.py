@@ -104,15 +104,14 @@ def _end(program: int, tidy_s: float) -> int:
 
 def _end_contained() -> None:
     """Those below us that have process numbers of their own."""
-    parents = _parents()
-    own = os.getpid()
-    for pid in parents:
-        above = pid
-        while above in parents and above != own:
-            above = parents[above]
-        if above == own and pid != own and _is_contained(pid):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+    for pid in filter(_is_contained, _below(os.getpid(), _parents())):
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _below(pid: int, parents: dict[int, int]) -> list[int]:
+    children = [child for child, parent in parents.items() if parent == pid]
+    return children + [below for child in children for below in _below(child, parents)]
 
 
 def _is_contained(pid: int) -> bool:
