@@ -6,6 +6,7 @@ there would be a way out.
 """
 
 import json
+import marshal
 import os
 import shutil
 import signal
@@ -148,7 +149,7 @@ def _start_bare(
     }
     stdin, out, err = stdio
     control, theirs = fds.connection()
-    given = fds.memory(json.dumps(told).encode())
+    given = fds.memory(marshal.dumps(told))
     command = [sys.executable, "-I", "-S", keeper.__file__, str(given), str(stdin)]
     first = _spawn(command, (theirs, out, err), (given, stdin), None)
     fds.close(theirs)
