@@ -4,6 +4,8 @@ import asyncio
 import errno
 import os
 import signal
+import subprocess
+import sys
 import threading
 from functools import partial
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from job_types.programs import Heard, alive, is_alive, order, python, shell, stay_behind, until
+from mainspring.execute.sandbox import keeper
 from mainspring.execute.sandbox import run as run_module
 from mainspring.execute.sandbox.launch import LaunchError, Order
 from mainspring.execute.sandbox.limits import Limits
@@ -102,6 +105,15 @@ async def test_a_sandbox_that_is_not_made_says_why(folder: Path, monkeypatch: py
         said = str(error)
     assert "bwrap: " in said
     assert "Permission denied" in said
+
+
+def test_a_keeper_brings_along_what_it_needs_and_no_more() -> None:
+    """It is started for each bare program and each container: these modules would be a third of its time."""
+    code = "import sys; exec(open(sys.argv[1]).read(), {'__name__': 'keeper'}); print(*sys.modules)"
+    command = [sys.executable, "-I", "-S", "-c", code, keeper.__file__]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert "ctypes" in loaded
+    assert not {"enum", "json", "re", "contextlib"} & set(loaded)
 
 
 async def test_a_keeper_that_does_not_start_says_why(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from mainspring.core.objects import checkpoint
 from mainspring.errors import InvalidError
 from mainspring.execute.sandbox.ability import Ability, ability, describe, missing
 from mainspring.execute.sandbox.limits import Limits
-from mainspring.execute.sandbox.warm import Warmed, _suits, warmed
+from mainspring.execute.sandbox.warm import READY, Warmed, _suits, warmed
 from mainspring.execute.types.script import TYPE
 from mainspring.wire import Assignment, OutcomeType
 
@@ -413,12 +413,16 @@ async def test_one_that_has_died_is_no_loss() -> None:
 
 @pytest.mark.usefixtures("sandbox")
 async def test_one_that_cannot_be_started_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(folder))
     like = order(["python3", "-c", ""])
-    monkeypatch.setattr("socket.socketpair", no_more_files)
     made = Warmed()
+    with monkeypatch.context() as full:
+        full.setattr("tempfile.tempdir", str(folder))
+        full.setattr("socket.socketpair", no_more_files)
+        await asyncio.to_thread(made.fill, like)
+        assert (made._waiting, os.listdir(folder)) == ([], [])
     await asyncio.to_thread(made.fill, like)
-    assert (made._waiting, os.listdir(folder)) == ([], [])
+    assert len(made._waiting) == READY, "that was then"
+    await asyncio.to_thread(made.clear)
 
 
 def no_more_files(*_: object) -> Any:

@@ -1,6 +1,7 @@
 """The type sql with a real DuckDB: what goes in, what comes out, and what stays shut."""
 
 import asyncio
+import errno
 import json
 import os
 import sqlite3
@@ -571,6 +572,18 @@ async def test_so_does_a_cancel(sql: Typed) -> None:
     await _started()
     sql.link.cancel(job)
     assert (await sql.link.outcome(job)).type is OutcomeType.CANCELLED
+    assert not _processes()
+
+
+async def test_a_process_that_cannot_be_held_does_not_run(sql: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_more_files(_: int) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr("os.pidfd_open", no_more_files)
+    outcome = await sql.run(statement=_LONG)
+    assert outcome.failure is not None
+    assert "Too many open files" in outcome.failure.message
+    assert outcome.retry
     assert not _processes()
 
 

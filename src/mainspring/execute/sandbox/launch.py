@@ -6,6 +6,7 @@ there would be a way out.
 """
 
 import json
+import marshal
 import os
 import shutil
 import signal
@@ -100,7 +101,7 @@ def _launch(order: Order, folder: Folder, group: Group | None) -> Process:
                 first, inner = start_bubblewrap(order, folder, program, stdio, group)
         except LaunchError:
             raise LaunchError(said(stderr)) from None
-        with _no_half_start(first, inner):
+        with no_half_start(first, inner):
             process = Process(first, inner=inner, control=control, streams=(stdout, stderr), group=group, mark=mark)
         fds.keep(stdout, stderr, *(() if control is None else (control,)))
         return process
@@ -126,9 +127,9 @@ def start_bubblewrap(
         command += ["--info-fd", str(info_end), "--block-fd", str(block_end), "--", *program]
         first = _spawn(command, stdio, (info_end, block_end, given, rules, *extra), order.uid)
         fds.close(info_end, block_end)
-        with _no_half_start(first):
+        with no_half_start(first):
             inner = _inner(info)
-        with _no_half_start(first, inner):
+        with no_half_start(first, inner):
             if group is not None:
                 _add(group, inner)
             os.write(block, b"\n")
@@ -150,11 +151,11 @@ def _start_bare(
     }
     stdin, out, err = stdio
     control, theirs = fds.connection()
-    given = fds.memory(json.dumps(told).encode())
+    given = fds.memory(marshal.dumps(told))
     command = [sys.executable, "-I", "-S", keeper.__file__, str(given), str(stdin)]
     first = _spawn(command, (theirs, out, err), (given, stdin), None)
     fds.close(theirs)
-    with _no_half_start(first):
+    with no_half_start(first):
         if not os.read(control, 1):  # it is ready; what it took to get there is not the program's
             raise LaunchError("the keeper could not start")
         if group is not None:
@@ -171,7 +172,7 @@ def _add(group: Group, inner: int) -> None:
 
 
 @contextmanager
-def _no_half_start(first: "subprocess.Popen[bytes]", inner: int | None = None) -> Iterator[None]:
+def no_half_start(first: "subprocess.Popen[bytes]", inner: int | None = None) -> Iterator[None]:
     """What does not come under its limits, or cannot be ended, must not begin. `inner` may not know yet that it is to die with the
     first."""
     try:

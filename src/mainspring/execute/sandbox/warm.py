@@ -99,7 +99,6 @@ class Warmed:
         self._lock = threading.Lock()
         self._waiting: list[Warm] = []
         self._starting = 0
-        self._works = True
         self._timer: threading.Timer | None = None
 
     def take(self, order: Order) -> Warm | None:
@@ -124,9 +123,9 @@ class Warmed:
             made = None
             try:
                 made = _start(order)
-            except (OSError, LaunchError) as error:
-                self._works = False
+            except (OSError, LaunchError) as error:  # the next program tries again
                 _log.warning("no Python can be kept ready", error=str(error))
+                return
             finally:
                 with self._lock:
                     self._starting -= 1
@@ -148,7 +147,7 @@ class Warmed:
 
     def _reserve(self) -> bool:
         with self._lock:
-            missing = self._works and len(self._waiting) + self._starting < READY
+            missing = len(self._waiting) + self._starting < READY
             self._starting += missing
             return missing
 

@@ -14,6 +14,7 @@ from mainspring.errors import MainspringError
 from mainspring.execute.addresses import VARIABLE
 from mainspring.execute.metering import peak_mb
 from mainspring.execute.sandbox.descriptors import Descriptors
+from mainspring.execute.sandbox.launch import no_half_start
 from mainspring.execute.sandbox.process import Process, reading, signal_of
 from mainspring.execute.sql.order import Answer, Order
 from mainspring.wire import Usage
@@ -62,7 +63,8 @@ def _start(order: Order) -> Process:
             env=_environment(order.folder),
             start_new_session=True,
         )
-        process = Process(first, inner=None, control=None, streams=(stdout, stderr), group=None)
+        with no_half_start(first):
+            process = Process(first, inner=None, control=None, streams=(stdout, stderr), group=None)
         fds.keep(stdout, stderr)
         return process
 
