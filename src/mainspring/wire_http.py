@@ -44,7 +44,7 @@ MAX_WAIT_S = 3_600 * 24 * 366 * 10.0
 
 _NULL = Raw(b"null")
 _REASONS = frozenset(
-    {Reason.ERROR, Reason.TIMEOUT, Reason.ARGUMENTS, Reason.UNKNOWN_KIND, Reason.RESULT, Reason.KILLED}
+    {Reason.ERROR, Reason.TIMEOUT, Reason.ARGUMENTS, Reason.UNKNOWN_KIND, Reason.RESULT, Reason.KILLED, Reason.SECRETS}
 )
 _decode = msgspec.json.Decoder().decode
 
@@ -108,7 +108,7 @@ class PullAnswer(Struct, frozen=True, kw_only=True):
 
 
 class HttpFailure(Struct, frozen=True, omit_defaults=True):
-    """Why an attempt failed; `reason` is one of error, timeout, arguments, unknown_kind, result, killed."""
+    """Why an attempt failed; `reason` is one of error, timeout, arguments, unknown_kind, result, killed, secrets."""
 
     reason: str = Reason.ERROR
     type: str = "Error"

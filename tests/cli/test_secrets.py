@@ -42,7 +42,13 @@ def test_a_secret_is_set_listed_and_deleted_without_its_value(cli: Cli, typed: p
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"), [("abc\n", "fewer than 4"), ("x" * 70_000, "32,768"), ("\udcffabcd", "not UTF-8")]
+    ("text", "problem"),
+    [
+        ("abc\n", "fewer than 4"),
+        ("x" * 70_000, "32,768"),
+        ("x" * 32_768 + "\r\nand more", "32,768"),
+        ("\udcffabcd", "not UTF-8"),
+    ],
 )
 def test_values_that_are_refused(cli: Cli, monkeypatch: pytest.MonkeyPatch, text: str, problem: str) -> None:
     say(monkeypatch, text)

@@ -16,7 +16,7 @@ from mainspring.app.downloads import download
 from mainspring.core import objects
 from mainspring.core.partition import parse_id
 from mainspring.core.timer import SECOND
-from mainspring.errors import ConflictError, NotFoundError, ServerError
+from mainspring.errors import ConflictError, InvalidError, NotFoundError, ServerError
 from mainspring.verbs.faces import Jobs
 from mainspring.wire import Stored
 from service.places import Place
@@ -86,6 +86,8 @@ async def test_files_are_listed_and_downloaded(studio: Studio, folder: Path) -> 
     assert named.read_text() == "ja"
     with pytest.raises(NotFoundError, match=r"has no output 'poster'; it has: 'film.mp4', "):
         await job.download("poster", target)
+    with pytest.raises(InvalidError, match=r"path: there is no folder .*/nowhere: make it first"):
+        await job.download("film.mp4", target / "nowhere" / "film.mp4")
     assert sorted(path.name for path in target.iterdir()) == ["film.mp4", "other", "titles.txt"]
 
 

@@ -16,6 +16,7 @@ from mainspring.secrets.keys import VARIABLE
 from mainspring.secrets.objects import PIECE, SealedObjects, _Cipher
 from mainspring.testing import ManualNode
 from service.serving import served
+from service.test_workers import worker_key, working
 from service.vaults import NEW, OLD
 
 PATIENT = "the patient's name"  # what must not be found
@@ -120,6 +121,32 @@ async def test_without_keys_the_attempt_fails_and_says_why(folder: Path, monkeyp
                 await job.result()
         assert (await jobs[0].status()).reason == "secrets"
     assert stored(folder) == {}
+
+
+async def test_without_keys_at_its_server_a_worker_says_why(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = f"sqlite:///{folder}/jobs.db"
+
+    def application(where: str, **more: Any) -> tuple[App, Any]:
+        app = App(where, **more)
+
+        @app.job(retries=0)
+        async def long() -> str:
+            return "x" * 100_000
+
+        return app, long
+
+    app, long = application(store)
+    async with app:
+        job = await long.submit()
+        await app.verbs().tenants.seal("default", True)
+    monkeypatch.delenv(VARIABLE)
+    async with served(App(store), keys=True) as server:
+        there, _ = application(server.url, key=await worker_key(server))
+        async with working(there), App(server.url, key=server.key) as asker:
+            ended = asker.get(job.id)
+            with pytest.raises(JobFailedError, match="there are no keys"):
+                await ended.result(timeout=20)
+            assert (await ended.status()).reason == "secrets"
 
 
 async def test_objects_survive_a_change_of_the_master_key(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,8 @@ from mainspring.app.handle import Job
 from mainspring.core.options import parse_options
 from mainspring.core.partition import format_id
 from mainspring.errors import ForbiddenError, NotFoundError, SecretsError
-from mainspring.secrets.keys import VARIABLE
+from mainspring.secrets.keys import VARIABLE, parse_keys
+from mainspring.secrets.rotation import rotate
 from mainspring.testing import ManualNode
 from mainspring.verbs import documents as d
 from service.chatting import chat, chat_async
@@ -131,6 +132,23 @@ async def test_without_keys_every_try_says_what_to_do(vaulted: Vaulted, monkeypa
         await node.advance("10m")
         with pytest.raises(JobFailedError, match="'api-token' cannot be opened: there are no keys"):
             await job.result()
+
+
+async def test_a_page_that_others_keep_changing_is_not_left_behind(
+    vaulted: Vaulted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with vaulted.node():
+        await vaulted.app.verbs("default").secrets.set("api-token", TOKEN)
+        keys, store = parse_keys(VARIABLE, f"{NEW},{OLD}"), vaulted.app.store
+
+        async def others_were_faster(*_: object) -> int:
+            return 0
+
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "replace_sealed", others_were_faster)
+            step = await rotate(store, keys)
+        assert (step.changed, step.unreadable, step.next) == (0, 0, "secret:")
+        assert (await rotate(store, keys, step.next)).changed == 1
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,11 @@
 """What a request may cost: every bound of the HTTP API, in one place.
 
-The depth of JSON and the size of arguments are bounded for everybody who submits: `core.jsontext`.
+The depth of JSON and the size of arguments are bounded for everybody who submits: `core.jsontext`. So is one object of a job, which
+is stored while it comes: `core.objects`.
 """
 
 MAX_BODY = 2 * 1_048_576
 MAX_BATCH_BODY = 32 * 1_048_576
-MAX_OBJECT = 32 * 1_073_741_824  # one object of a job; it is stored while it comes
 MAX_BATCH_ITEMS = 100_000
 MAX_WAIT_IDS = 1_000
 MAX_WAIT_S = 60.0

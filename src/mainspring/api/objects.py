@@ -10,12 +10,11 @@ from msgspec import Meta, Struct
 
 from mainspring.api.asking import Ask
 from mainspring.api.bodies import body_pieces, check_media
-from mainspring.api.limits import MAX_OBJECT
 from mainspring.api.operations import Content, Room
 from mainspring.api.replies import Reply, Streamed, document, nothing
 from mainspring.api.results import begun
 from mainspring.api.workers import at_desk
-from mainspring.core.objects import Found
+from mainspring.core.objects import MAX_OBJECT, Found
 from mainspring.core.partition import parse_id
 from mainspring.errors import InvalidError
 

@@ -70,6 +70,8 @@ async def _write(file: IO[bytes], pieces: AsyncGenerator[bytes, None], wanted: O
 def _target(path: Path, name: str) -> Path:
     """What a folder is given is the last part of the name: never a place elsewhere."""
     if not path.is_dir():
+        if not path.parent.is_dir():
+            raise InvalidError("path", f"there is no folder {path.parent}: make it first")
         return path
     last = PurePosixPath(name).name
     if last in ("", ".", ".."):

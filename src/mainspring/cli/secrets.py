@@ -72,7 +72,7 @@ def set_secret(
 def _value() -> str:
     if sys.stdin.isatty():
         return getpass.getpass("Value: ")
-    data = sys.stdin.buffer.read(MAX_SECRET_BYTES + 2)
+    data = sys.stdin.buffer.read(MAX_SECRET_BYTES + 3)  # with a line break, and one more than is allowed
     try:
         return data.decode().removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:

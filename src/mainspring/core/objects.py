@@ -26,6 +26,7 @@ JOBS = "jobs/"
 CHECKPOINTS = "checkpoints/"
 STEPS = "steps/"
 RESULT = "result"  # the output that is the job's result
+MAX_OBJECT = 32 * 1_073_741_824  # bytes: S3 takes 10,000 parts
 INLINE_RESULT_BYTES = 65_536  # what is larger becomes an object
 MAX_OUTPUTS = 1000  # beside the result
 

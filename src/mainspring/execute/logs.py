@@ -77,6 +77,7 @@ class LogWriter:
         self._patience_s = patience_s
         self._lock = threading.Lock()
         self._tails: dict[int, bytes] = {}  # lines that have no end yet
+        self._torn: dict[int, bool] = {}  # was the last that came dropped, within a line?
         self._segments: list[bytes] = []  # to be stored
         self._waiting = 0  # bytes of them,
         self._unsaved = 0  # and of what is being stored
@@ -139,10 +140,20 @@ class LogWriter:
             self._cut += len(data)
         elif self._unsaved + len(data) > LOG_UNSAVED:
             self._dropped += len(data) + len(self._tails.pop(stream, b""))
+            self._torn[stream] = not data.endswith(b"\n")
         else:
-            whole = self._whole_lines(stream, data)
+            whole = self._whole_lines(stream, self._mended(stream, data))
             if whole:
                 self._keep(stream, whole)
+
+    def _mended(self, stream: int, data: bytes) -> bytes:
+        """Without the rest of a line whose beginning was dropped: it may be that of a secret."""
+        if not self._torn.get(stream):
+            return data
+        end = data.find(b"\n") + 1
+        self._torn[stream] = end == 0
+        self._dropped += end or len(data)
+        return data[end:] if end else b""
 
     def _whole_lines(self, stream: int, data: bytes) -> bytes:
         """What can go, with its secrets masked; the rest waits."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from mainspring.core.lifecycle import Reason
-from mainspring.core.objects import INLINE_RESULT_BYTES, MAX_OUTPUTS, RESULT, check_media, output
+from mainspring.core.objects import INLINE_RESULT_BYTES, MAX_OBJECT, MAX_OUTPUTS, RESULT, check_media, output
 from mainspring.errors import InvalidError, SecretsError, SessionEndedError
 from mainspring.execute.services import Services
 from mainspring.wire import Failure, Outcome, OutcomeType, Stored
@@ -70,6 +70,8 @@ async def store_output(
 
 async def _store_file(services: Services, place: str, path: Path, name: str, media: str) -> Stored:
     before = await asyncio.to_thread(_state, path)
+    if before[0] > MAX_OBJECT:
+        raise InvalidError("source", f"{path} has {before[0]:,} bytes; {MAX_OBJECT:,} are allowed: store it in parts")
     checksum = await asyncio.to_thread(_checksum, path)
     await services.put(place, path)
     if await asyncio.to_thread(_state, path) != before:

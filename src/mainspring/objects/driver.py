@@ -27,13 +27,20 @@ def open_store(url: str, folder: Path | None) -> "ObjectStore":
 
     try:
         if folder is not None:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _make(folder)
             return LocalStore(folder, automatic_cleanup=True)
         return MemoryStore() if url.startswith(MEMORY) else S3Store.from_url(url, retry_config=_RETRY)
     except OSError as error:
         raise unavailable(url, error) from None
     except (BaseError, ValueError) as error:
         raise InvalidError("objects", f"{url!r} cannot be used: {error}") from None
+
+
+def _make(folder: Path) -> None:
+    made = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for each in made:
+        _sync(each.parent)
 
 
 def put(store: "ObjectStore", place: str, data: Any) -> None:

@@ -124,7 +124,10 @@ class ObjectPlace:
             return None
 
     async def _make_mark(self, mark: str) -> bool:
-        return bool(await self._call(driver.create, MARK, mark.encode()))
+        made = await self._call(driver.create, MARK, mark.encode())
+        if self.folder is not None:
+            await self._call(driver.sync, MARK, self.folder)
+        return made
 
     # obstore, on a thread
 

@@ -48,11 +48,6 @@ def mark_of(key: str) -> bytes:
     return SEALED + _VERSION + b":" + key.encode() + b":"
 
 
-def key_of(sealed: bytes) -> str:
-    """The id of the master key."""
-    return _parts(sealed)[0]
-
-
 def seal(keys: MasterKeys | None, place: Place, value: bytes) -> bytes:
     """With the current key."""
     known = required(keys)

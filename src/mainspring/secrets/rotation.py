@@ -37,8 +37,8 @@ async def rotate(store: Secrets, keys: MasterKeys, after: str | None = None) -> 
         done = await store.replace_sealed(where, fresh, keys.current) if fresh else 0
         changed += done
         if done == len(fresh):
-            break
-    return Rotated(changed, len(rows) - len(fresh), _cursor(where, following))
+            return Rotated(changed, len(rows) - len(fresh), _cursor(where, following))
+    return Rotated(changed, 0, f"{where}:{place}")  # others are busy with these rows: once more
 
 
 def _rewrapped(keys: MasterKeys, row: SealedRow) -> bytes | None:

@@ -12,6 +12,7 @@ from mainspring.core.segments import END, ERR, INFO, NOTE, OUT, Segment, read_pi
 from mainspring.errors import InvalidError, SessionEndedError
 from mainspring.execute import logs as module
 from mainspring.execute.logs import LogWriter
+from mainspring.execute.masking import Mask
 from mainspring.objects.place import ObjectPlace
 
 JOB = (1).to_bytes(16, "big")
@@ -212,6 +213,29 @@ async def test_objects_that_are_away_do_not_stop_the_job(kept: Kept, monkeypatch
     text = await kept.text()
     assert note.data.startswith(f"{written - len(text):,} bytes are missing here".encode())
     assert 15 < text.count(b"x" * 99) < 20
+
+
+async def test_the_rest_of_a_line_of_which_a_part_was_dropped_is_dropped_too(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be that of a secret, which nobody would know any more."""
+    monkeypatch.setattr(module, "LOG_UNSAVED", 150)
+    mask = Mask(["hunter22"])
+    kept.open.clear()
+    writer = kept.writer(every_s=0.001, mask=mask.bytes, longest=mask.longest)
+    writer.log(ERR, b"x" * 120 + b"\n")
+    writer.log(OUT, b"a line\nthe token is hun")
+    await kept.asked.wait()
+    kept.asked.clear()
+    kept.open.set()
+    writer.log(ERR, b"y\n")
+    await kept.asked.wait()  # for that: the first is stored
+    writer.log(OUT, b"ter")
+    writer.log(OUT, b"22 and more\nnext\n")
+    await writer.close()
+    assert await kept.text() == b"next\n"
+    notes = [each.data.split()[0] for each in await kept.segments() if each.stream == NOTE]
+    assert notes == [b"23", b"15"]  # bytes are missing
 
 
 async def test_closing_waits_for_the_objects_and_not_for_ever(kept: Kept) -> None:

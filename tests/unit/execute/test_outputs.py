@@ -206,6 +206,15 @@ async def test_there_is_a_most_of_outputs() -> None:
         await context.output(b"", "more")
 
 
+async def test_a_file_that_no_place_takes_is_refused_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "film"
+    file.touch()
+    os.truncate(file, 32 * 1024**3 + 1)
+    async with asyncio.timeout(5):
+        with pytest.raises(InvalidError, match=r"source: .*film has 34,359,738,369 bytes; 34,359,738,368 are allowed"):
+            await context_of(ASSIGNMENT).output(file)
+
+
 async def test_a_file_that_grows_meanwhile_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "log"
     file.write_text("1")

@@ -16,6 +16,7 @@ import pytest
 from mainspring.core import objects
 from mainspring.core.partition import format_id, make_id
 from mainspring.errors import InvalidError, NotFoundError, StoreUnavailableError
+from mainspring.objects import driver
 from mainspring.objects.place import ObjectPlace
 from objects.conftest import Settings
 from objects.seaweed import Seaweed
@@ -250,6 +251,30 @@ async def test_a_place_that_is_only_read_is_not_made(folder: Path) -> None:
     assert os.listdir(folder) == []
     await place.put(JOB, objects.step(1, "s"), b"1")
     assert oct((folder / "objects").stat().st_mode)[-3:] == "700"
+
+
+async def test_the_mark_and_the_folder_are_durable_before_the_store_knows_of_them(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a loss of power would leave a store that knows a place, and a place that nobody knows."""
+    synced: list[str] = []
+    before: list[str] = []
+
+    class Noting(Settings):
+        async def agree(self, name: str, value: str | None) -> str | None:
+            if name == "objects":
+                before.extend(synced)
+            return await super().agree(name, value)
+
+    sync = driver._sync
+
+    def noted(path: Path) -> None:
+        synced.append(path.name)
+        sync(path)
+
+    monkeypatch.setattr(driver, "_sync", noted)
+    await ObjectPlace(str(folder / "above" / "place"), Noting().agree).put(JOB, objects.logs(1, 1), b"")
+    assert before == ["above", folder.name, "mainspring-objects", "place"]
 
 
 async def test_nodes_of_one_installation_share_a_place(url: str) -> None:

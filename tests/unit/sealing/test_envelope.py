@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from mainspring.errors import SecretsError
-from mainspring.secrets.envelope import Place, is_sealed, key_of, mark_of, rewrap, seal, unseal
+from mainspring.secrets.envelope import Place, is_sealed, mark_of, rewrap, seal, unseal
 from mainspring.secrets.keys import MasterKeys
 
 OLD, NEW = bytes(range(32)), bytes(range(32, 64))
@@ -86,7 +86,8 @@ def test_a_key_that_is_not_here_is_named() -> None:
 def test_rewrapping_changes_the_key_and_not_the_value() -> None:
     before = seal(BEFORE, PLACE, b"value")
     after = rewrap(KEYS, before)
-    assert (key_of(before), key_of(after)) == ("old", "new")
+    assert before.startswith(mark_of("old"))
+    assert after.startswith(mark_of("new"))
     assert before.rpartition(b":")[2] == after.rpartition(b":")[2]
     assert unseal(MasterKeys({"new": NEW}), PLACE, after) == b"value"
 
