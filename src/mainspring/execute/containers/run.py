@@ -26,7 +26,7 @@ _log = get_logger("mainspring.types")
 _UNWATCHED = 2**30
 _ENGINES_OWN = 125  # exit codes from here on are not the program's, or not for certain
 _REMOVE_S = 60.0
-_TIDY_S = 5.0  # less than a worker waits for the end of what it has killed
+_TIDY_S = 4.0  # twice this is less than a worker waits for the end of what it has killed
 _NEARLY = 0.9  # clocks differ
 
 

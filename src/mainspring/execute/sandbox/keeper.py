@@ -42,6 +42,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: _signal_group(program))
     os.close(stdin)
     status = _wait(program, woken, order["tidy_s"])
+    _let_tidy(order["tidy_s"])
     _end_all()
     os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))
 
@@ -99,6 +100,18 @@ def _end(program: int, tidy_s: float) -> int:
         time.sleep(_LOOK_S)
     os.kill(program, signal.SIGKILL)
     return os.waitpid(program, 0)[1]
+
+
+def _let_tidy(tidy_s: float) -> None:
+    """What a runtime has left to take away its container in the background: killed half-way, it would leave the rest."""
+    until = time.monotonic() + tidy_s
+    while time.monotonic() < until:
+        try:
+            while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(_LOOK_S)
 
 
 def _end_contained() -> None:
