@@ -113,7 +113,6 @@ async def test_usage_is_summed_by_what_is_asked_for(site: Site) -> None:
 async def test_usage_of_very_many_says_how_far_it_got(on_sqlite: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site = on_sqlite
     monkeypatch.setattr(usage, "MAX_JOBS", 4)
-    monkeypatch.setattr(usage, "_STEP", 2)
     monkeypatch.setattr(usage, "MAX_SUMS", 1)
     first = site.clock.now()
     await site.store.put_tenants([TenantRecord("other", Quota(), first)])

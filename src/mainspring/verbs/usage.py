@@ -41,7 +41,7 @@ async def _count(store: Store, tenant: str, since: Micros, until: Micros, most: 
     found: list[UsageTally] = []
     jobs = 0
     while since < until and jobs < most:
-        tallies, since = await store.tally_usage(tenant, since, until, _STEP)
+        tallies, since = await store.tally_usage(tenant, since, until, min(_STEP, most))
         jobs += sum(tally.jobs for tally in tallies)
         found = add_usage([*found, *tallies])
     return found, since
