@@ -24,6 +24,8 @@ from mainspring.errors import InvalidError
 
 JOBS = "jobs/"
 CHECKPOINTS = "checkpoints/"
+LOGS = "logs/"
+PARTIAL = "partial/"
 STEPS = "steps/"
 RESULT = "result"  # the output that is the job's result
 MAX_OBJECT = 32 * 1_073_741_824  # bytes: S3 takes 10,000 parts
@@ -85,6 +87,11 @@ def name_of(place: str) -> str:
 def attempt_of(place: str) -> int:
     """The attempt that wrote it."""
     return int(place.split("/")[1])
+
+
+def is_first(place: str) -> bool:
+    """The first piece of an attempt, or no piece."""
+    return not place.startswith((LOGS, PARTIAL)) or int(place.rpartition("/")[2]) == 1
 
 
 def check_place(name: str, writer: int | None = None) -> str:

@@ -16,7 +16,7 @@ from typing import Protocol
 from msgspec import structs
 
 from mainspring.core.lifecycle import Reason
-from mainspring.core.objects import CHECKPOINTS, Found, attempt_of, check_place, check_prefix
+from mainspring.core.objects import CHECKPOINTS, LOGS, PARTIAL, Found, attempt_of, check_place, check_prefix, is_first
 from mainspring.dispatch.dispatcher import Dispatcher
 from mainspring.dispatch.matcher import Seat
 from mainspring.dispatch.place import Cancel, Place
@@ -31,6 +31,9 @@ from mainspring.wire import Assignment, Failure, Outcome, OutcomeType, PullReply
 _log = get_logger("mainspring.desk")
 
 LONG_POLL_S = 30.0
+KEPT_ATTEMPTS = 10  # whose logs and partial results are kept: a job may snooze for ever, and must not fill the disk
+
+_KEPT = {CHECKPOINTS: 1, LOGS: KEPT_ATTEMPTS, PARTIAL: KEPT_ATTEMPTS}
 
 _ENDED = partial(SessionEndedError, "this session has ended: register again")
 _AWAY = partial(StoreUnavailableError, "the node of this session starts again")
@@ -193,8 +196,9 @@ class Desk:
     async def put_object(self, session: bytes, job: bytes, attempt: int, name: str, data: Data) -> None:
         live = self._live(session, job, attempt)
         await self._objects.put(self._owner(live), job, check_place(name, attempt), data)
-        if attempt > 1 and name.startswith(CHECKPOINTS):
-            await self._forget_earlier(job, attempt)
+        room = name.partition("/")[0] + "/"
+        if attempt > _KEPT.get(room, attempt) and is_first(name):
+            await self._forget_until(job, room, attempt - _KEPT[room])
 
     async def get_object(self, session: bytes, job: bytes, attempt: int, name: str) -> AsyncGenerator[bytes, None]:
         live = self._live(session, job, attempt)
@@ -206,10 +210,9 @@ class Desk:
         self._live(session, job, attempt)
         return await self._objects.find(job, check_prefix(prefix))
 
-    async def _forget_earlier(self, job: bytes, attempt: int) -> None:
-        """A job that snoozes for ever keeps one checkpoint, and not one of each attempt."""
-        for each in await self._objects.find(job, CHECKPOINTS):
-            if attempt_of(each.name) < attempt:
+    async def _forget_until(self, job: bytes, room: str, attempt: int) -> None:
+        for each in await self._objects.find(job, room):
+            if attempt_of(each.name) <= attempt:
                 await self._objects.delete(job, each.name)
 
     def _live(self, session: bytes, job: bytes, attempt: int) -> Assignment | LiveJob:

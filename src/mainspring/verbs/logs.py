@@ -12,16 +12,16 @@ from itertools import islice
 
 from msgspec import Raw
 
+from mainspring.core import objects
 from mainspring.core.job import JobRecord
-from mainspring.core.objects import logs, partial
 from mainspring.core.segments import END, NOTE, STREAMS, Segment, read_piece
 from mainspring.core.timer import from_micros
 from mainspring.errors import InvalidError
 from mainspring.verbs import documents as d
 from mainspring.verbs.pieces import START, Piece, Pieces, Place, Room
 
-LOGS = Room("logs/", logs)
-PARTIAL = Room("partial/", partial)
+LOGS = Room(objects.LOGS, objects.logs)
+PARTIAL = Room(objects.PARTIAL, objects.partial)
 
 _MISSING = "the end of this log is missing: its worker was lost, or could not store it\n"
 _UNREADABLE = "a part of this log cannot be read\n"

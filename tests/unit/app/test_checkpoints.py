@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from mainspring import App, Context, Snooze
-from mainspring.core.objects import CHECKPOINTS
+from mainspring.core.objects import CHECKPOINTS, LOGS, PARTIAL, attempt_of
 from mainspring.core.partition import parse_id
 from mainspring.testing import ManualNode
 from mainspring.verbs.documents import JobChange, Variation
@@ -22,6 +22,27 @@ async def test_a_job_that_snoozes_for_ever_keeps_one_checkpoint() -> None:
         await node.advance("5m")
         (kept,) = await app.engine.objects.find(parse_id(job.id), CHECKPOINTS)
         assert await app.engine.objects.read(parse_id(job.id), kept.name) == b"6"
+
+
+async def test_a_job_that_snoozes_for_ever_keeps_the_logs_and_partial_results_of_its_last_attempts() -> None:
+    app = App()
+
+    @app.job()
+    async def watch(ctx: Context) -> None:
+        ctx.log("nothing yet")
+        await ctx.emit(1)
+        await ctx.emit(2)
+        raise Snooze("1m")
+
+    async with ManualNode(app) as node:
+        job = await watch.submit()
+        await node.advance("12m")
+        for room, pieces in ((LOGS, 1), (PARTIAL, 2)):
+            kept = await app.engine.objects.find(parse_id(job.id), room)
+            assert [attempt_of(each.name) for each in kept] == [
+                attempt for attempt in range(4, 14) for _ in range(pieces)
+            ]
+        assert [part.attempt async for part in job.logs()] == list(range(4, 14))
 
 
 async def test_a_replay_goes_on_and_a_clone_begins_anew() -> None:
