@@ -1,8 +1,8 @@
 """What attempts use, measured where they run: in the event loop, in a thread, in a process of the pool.
 
 Used by the runner, the threads and the child. Guarantees: measuring never changes what a function does or raises; what cannot be
-known stays None. Nothing is kept of a function that used less than a tenth of a millisecond, so what does nothing costs two
-looks at a clock and no more: see `bench/usage_cost.py`.
+known stays None. A usage of less than a tenth of a millisecond is not made, sent and stored; it is added to that of a later attempt
+(`Change`), so that sums are right and what does nothing costs little: see `bench/usage_cost.py`.
 """
 
 import resource
@@ -13,9 +13,10 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from mainspring.wire import Outcome, Usage
+from mainspring.wire import Assignment, Outcome, Usage
 
 LEAST_NS = 100_000
+_MOST_PURSES = 10_000
 _FRESH_NS = 1_000_000
 
 
@@ -28,6 +29,23 @@ class Metered(Protocol):
 def cpu_usage(cpu_ns: int) -> Usage | None:
     """None where it is not worth keeping: less than what it costs to schedule the job."""
     return Usage(cpu_s=cpu_ns // 1000 / 1_000_000) if cpu_ns >= LEAST_NS else None
+
+
+class Change:
+    """CPU time that is not worth keeping by itself, gathered for each sum that it belongs to. In one thread."""
+
+    def __init__(self) -> None:
+        self._purses: dict[tuple[str, str, str | None], int] = {}
+
+    def usage(self, assignment: Assignment, cpu_ns: int) -> Usage | None:
+        """Of an attempt that used so much; where that is too little, None, or now and then what has been gathered."""
+        if cpu_ns < LEAST_NS:
+            purse = (assignment.tenant, assignment.kind, assignment.options.client)
+            cpu_ns += self._purses.get(purse, 0)
+            self._purses[purse] = cpu_ns if cpu_ns < LEAST_NS else 0
+            if len(self._purses) > _MOST_PURSES:
+                self._purses.clear()
+        return cpu_usage(cpu_ns)
 
 
 class StepMeter:
@@ -99,7 +117,8 @@ async def _awaiting(call: Awaitable[Any]) -> object:
 def in_thread(run: Callable[[], Outcome]) -> Outcome:
     """With the CPU time of this thread meanwhile."""
     began = thread_time_ns()
-    return replace(run(), usage=cpu_usage(thread_time_ns() - began))
+    outcome = run()
+    return replace(outcome, usage=Usage(cpu_s=(thread_time_ns() - began) // 1000 / 1_000_000))
 
 
 class ProcessMeter:

@@ -24,7 +24,7 @@ from mainspring.execute.context import Context
 from mainspring.execute.hooks import Hooks
 from mainspring.execute.logs import DEFAULT_LIMIT, writer_of
 from mainspring.execute.masking import prepare_mask
-from mainspring.execute.metering import StepMeter, cpu_usage, in_thread
+from mainspring.execute.metering import Change, StepMeter, in_thread
 from mainspring.execute.outputs import is_large, keep_result
 from mainspring.execute.pools.processes import Processes
 from mainspring.execute.pools.threads import Threads
@@ -70,6 +70,7 @@ class Runner:
         self._serving = threading.Lock()
         self._loop = asyncio.get_running_loop()
         self._meter = StepMeter()
+        self._change = Change()
         self._threads = Threads(threads)
         self._processes = Processes(processes, stop_grace_s)
         self._scratch = Scratch()
@@ -157,11 +158,12 @@ class Runner:
             value, rest = self._meter.enter(kind.function(*args, **kwargs), attempt)
             if rest is not None:
                 value = await rest
-            outcome = conclude_value(assignment, value, cpu_usage(attempt.cpu_ns))
+            outcome = conclude_value(assignment, value, self._change.usage(assignment, attempt.cpu_ns))
         except (KeyboardInterrupt, GeneratorExit):  # the process or the loop ends, not the job
             raise
         except BaseException as error:  # also a CancelledError that nobody asked for
-            outcome = replace(conclude_error(assignment, kind, error, self._now), usage=cpu_usage(attempt.cpu_ns))
+            usage = self._change.usage(assignment, attempt.cpu_ns)
+            outcome = replace(conclude_error(assignment, kind, error, self._now), usage=usage)
         if attempt.stop is not None or attempt.services is not None or self._follow or is_large(outcome):
             return await self._end(attempt, outcome)
         self._settle(attempt, outcome)

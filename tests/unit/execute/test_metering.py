@@ -9,8 +9,9 @@ import pytest
 
 from execute import jobs
 from execute.harness import MemoryLink, registry_of, working
-from mainspring.execute.metering import StepMeter
-from mainspring.wire import Outcome, OutcomeType, Usage
+from mainspring.core.job import Options
+from mainspring.execute.metering import LEAST_NS, Change, StepMeter
+from mainspring.wire import Assignment, Outcome, OutcomeType, Usage
 
 WORK_S = 0.03
 
@@ -200,3 +201,23 @@ async def test_a_process_knows_its_peak_and_what_it_wrote_and_the_next_job_has_i
 async def test_the_child_of_a_process_counts() -> None:
     _, usage = await outcome_of(jobs.burn_in_child, pool="process")
     assert usage.cpu_s >= jobs.BURN_S
+
+
+def assigned_for(client: str | None) -> Assignment:
+    return Assignment(bytes(16), 1, "default", "default", "small", b"{}", Options(client=client))
+
+
+def test_what_is_too_little_is_gathered_by_client_and_kind_until_it_is_enough() -> None:
+    change = Change()
+    acme, other = assigned_for("acme"), assigned_for(None)
+    told = [change.usage(each, LEAST_NS * 2 // 5) for _ in range(5) for each in (acme, other)]
+    sums = [sum(usage.cpu_s for usage in told[place::2] if usage is not None) for place in (0, 1)]
+    assert sums == [pytest.approx(1.2 * LEAST_NS / 1e9), pytest.approx(1.2 * LEAST_NS / 1e9)]
+    assert [usage is None for usage in told[::2]] == [True, True, False, True, True]
+
+
+def test_what_is_enough_is_told_as_it_is() -> None:
+    change = Change()
+    assignment = assigned_for("acme")
+    change.usage(assignment, LEAST_NS - 1)
+    assert change.usage(assignment, 3 * LEAST_NS) == Usage(cpu_s=3 * LEAST_NS / 1e9)

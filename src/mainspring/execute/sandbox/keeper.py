@@ -39,7 +39,7 @@ def main() -> None:
     program = os.fork()
     if program == 0:
         _become(order, stdin, prctl)
-    signal.signal(signal.SIGTERM, lambda *_: _signal_group(program))
+    signal.signal(signal.SIGTERM, lambda *_: _signal(os.killpg, program, signal.SIGTERM))
     os.close(stdin)
     status = _wait(program, woken, order["tidy_s"])
     _let_tidy(order["tidy_s"])
@@ -117,8 +117,7 @@ def _let_tidy(tidy_s: float) -> None:
 def _end_contained() -> None:
     """Those below us that have process numbers of their own."""
     for pid in filter(_is_contained, _below(os.getpid(), _parents())):
-        with contextlib.suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
+        _signal(os.kill, pid, signal.SIGKILL)
 
 
 def _below(pid: int, parents: dict[int, int]) -> list[int]:
@@ -162,14 +161,17 @@ def _parents() -> dict[int, int]:
     found = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
-            with contextlib.suppress(OSError), open(f"/proc/{name}/stat") as file:
-                found[int(name)] = int(file.read().rpartition(")")[2].split()[1])
+            try:
+                with open(f"/proc/{name}/stat") as file:
+                    found[int(name)] = int(file.read().rpartition(")")[2].split()[1])
+            except OSError:  # it has ended
+                continue
     return found
 
 
-def _signal_group(program: int) -> None:
+def _signal(send: object, process: int, number: int) -> None:
     try:  # noqa: SIM105  (contextlib takes a millisecond to be there)
-        os.killpg(program, signal.SIGTERM)
+        send(process, number)  # type: ignore[operator]
     except OSError:  # it has ended
         pass
 
