@@ -56,18 +56,13 @@ async def test_waiting_uses_nothing_not_even_in_a_step_that_blocks() -> None:
     assert outcome.usage is None or outcome.usage.cpu_s < WORK_S / 5
 
 
-@pytest.mark.parametrize("pool", ["async", "thread"])
-async def test_what_uses_next_to_nothing_has_no_usage(pool: str) -> None:
+async def test_an_async_function_that_uses_next_to_nothing_has_no_usage() -> None:
     async def nothing() -> None:
         pass
 
-    def nothing_at_all() -> None:
-        pass
-
-    function = nothing if pool == "async" else nothing_at_all
     link = MemoryLink()
-    async with working(registry_of(function, pool=pool), link):
-        outcomes = [await link.run(function.__name__) for _ in range(5)]
+    async with working(registry_of(nothing), link):
+        outcomes = [await link.run("nothing") for _ in range(5)]
     assert None in [outcome.usage for outcome in outcomes]  # not each: the machine may have stood still
 
 
