@@ -44,21 +44,11 @@ class Engine:
     def start(self, plan: Plan, folder: Folder) -> list[str]:
         """The command that runs it, in the foreground, and ends as it does."""
         file = folder.etc / "env"
-        file.touch(mode=0o600)  # secrets of the job are in it
+        file.touch(mode=0o600)  # for docker, secrets of the job are in it
         file.write_bytes(b"".join(_lines(plan.env if self.is_podman else plan.env | plan.secrets)))
         quietly = ["--log-level", "error"] if self.is_podman else []  # its warnings are no words of the program
-        given = [
-            self.program,
-            *quietly,
-            "run",
-            "--rm",
-            "--name",
-            plan.name,
-            "--hostname",
-            "job",
-            "--env-file",
-            str(file),
-        ]
+        given = [self.program, *quietly, "run", "--rm", "--name", plan.name, "--hostname", "job"]
+        given += ["--env-file", str(file)]
         given += [*keep(self.program, plan), *_READ_ONLY] if self.is_podman else []
         given += ["--read-only", "--volume", f"{folder.work}:{WORK}:Z", "--volume", f"{folder.tmp}:/tmp:Z"]
         given += [word for shown in plan.shown for word in ("--volume", f"{shown}:{shown}:ro")]
