@@ -39,13 +39,17 @@ class Change:
 
     def usage(self, assignment: Assignment, cpu_ns: int) -> Usage | None:
         """Of an attempt that used so much; where that is too little, None, or now and then what has been gathered."""
-        if cpu_ns < LEAST_NS:
-            purse = (assignment.tenant, assignment.kind, assignment.options.client)
-            cpu_ns += self._purses.get(purse, 0)
-            self._purses[purse] = cpu_ns if cpu_ns < LEAST_NS else 0
-            if len(self._purses) > _MOST_PURSES:
-                self._purses.clear()
-        return cpu_usage(cpu_ns)
+        if cpu_ns >= LEAST_NS:
+            return cpu_usage(cpu_ns)
+        purse = (assignment.tenant, assignment.kind, assignment.options.client)
+        gathered = self._purses.get(purse, 0) + cpu_ns
+        if gathered < LEAST_NS:
+            self._purses[purse] = gathered
+            return None
+        del self._purses[purse]
+        if len(self._purses) > _MOST_PURSES:
+            self._purses.clear()
+        return cpu_usage(gathered)
 
 
 class StepMeter:
