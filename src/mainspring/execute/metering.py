@@ -9,6 +9,7 @@ import resource
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from time import perf_counter_ns, thread_time_ns
+from types import CoroutineType
 from typing import Any, Protocol
 
 from msgspec.structs import replace
@@ -64,7 +65,7 @@ class StepMeter:
 
     def enter(self, call: Awaitable[Any], metered: Metered) -> tuple[object, Awaitable[object] | None]:
         """The first step. The value, and None; or, where it waits for something, what is to be awaited for the value."""
-        coroutine = call if type(call) is types.CoroutineType else _awaiting(call)
+        coroutine = call if type(call) is CoroutineType else _awaiting(call)
         began = perf_counter_ns()  # what follows is `_begin` and `_used`, without the two calls: no-ops notice them
         if began - self._read_at > _FRESH_NS:
             self._cpu_ns, self._read_at = thread_time_ns(), began
