@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from mainspring.wire import Assignment, Outcome, Usage
 
 LEAST_NS = 100_000
+WORTH_NS = 1_000_000  # what is gathered is kept when it is so much: some batches of jobs later
 _MOST_PURSES = 10_000
 _FRESH_NS = 1_000_000
 
@@ -44,7 +45,7 @@ class Change:
             return cpu_usage(cpu_ns)
         purse = (assignment.tenant, assignment.kind, assignment.options.client)
         gathered = self._purses.get(purse, 0) + cpu_ns
-        if gathered < LEAST_NS:
+        if gathered < WORTH_NS:
             self._purses[purse] = gathered
             return None
         del self._purses[purse]

@@ -10,7 +10,7 @@ import pytest
 from execute import jobs
 from execute.harness import MemoryLink, registry_of, working
 from mainspring.core.job import Options
-from mainspring.execute.metering import LEAST_NS, Change, StepMeter
+from mainspring.execute.metering import LEAST_NS, WORTH_NS, Change, StepMeter
 from mainspring.wire import Assignment, Outcome, OutcomeType, Usage
 
 WORK_S = 0.03
@@ -205,10 +205,12 @@ def assigned_for(client: str | None) -> Assignment:
 def test_what_is_too_little_is_gathered_by_client_and_kind_until_it_is_enough() -> None:
     change = Change()
     acme, other = assigned_for("acme"), assigned_for(None)
-    told = [change.usage(each, LEAST_NS * 2 // 5) for _ in range(5) for each in (acme, other)]
-    sums = [sum(usage.cpu_s for usage in told[place::2] if usage is not None) for place in (0, 1)]
-    assert sums == [pytest.approx(1.2 * LEAST_NS / 1e9), pytest.approx(1.2 * LEAST_NS / 1e9)]
-    assert [usage is None for usage in told[::2]] == [True, True, False, True, True]
+    step = LEAST_NS * 9 // 10
+    enough = -(-WORTH_NS // step)
+    told = [change.usage(each, step) for _ in range(enough + 3) for each in (acme, other)]
+    for client in (told[::2], told[1::2]):
+        assert [usage for usage in client if usage is not None] == [Usage(cpu_s=enough * step // 1000 / 1e6)]
+        assert client[enough - 1] is not None
 
 
 def test_what_is_enough_is_told_as_it_is() -> None:
