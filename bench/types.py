@@ -83,7 +83,7 @@ def _large(said: Said) -> Iterator[Row]:
 
 
 PARTS = (
-    Part("usage_cost", ("--jobs", "2000", "--rounds", "1"), _usage),
+    Part("usage_cost", ("--jobs", "10000"), _usage),
     Part("script_start", ("--runs", "5"), _scripts),
     Part("poison", ("--seconds", "2", "--rounds", "1"), _poison),
     Part("log_throughput", ("--mb", "16", "--rounds", "1"), _logs),

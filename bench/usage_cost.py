@@ -1,18 +1,17 @@
-"""What measuring attempts costs where it weighs most: `python -m bench.usage_cost [--jobs N] [--rounds N] [--out FILE.json]`.
+"""What measuring attempts costs where it weighs most: `python -m bench.usage_cost [--jobs N] [--out FILE.json]`.
 
-Functions that do nothing are drained from a SQLite file, with the measuring and without, in turns, each time in a new process. Both
-are told: the rate, and the CPU time of the process per job. Whatever else the machine does can only add to that, so the least of
-all rounds is compared. Target: at most 5 %.
+Functions that do nothing are drained from a SQLite file by one process. Of each two windows of 2,000 jobs it measures in one; which
+of them, the dice say. The middle of the differences of all pairs is told: two processes, and two seconds of one process, differ
+from one another by more than the figure. Target: at most 5 %.
 """
 
 import argparse
 import asyncio
 import json
+import random
 import resource
-import subprocess
-import sys
+import statistics
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,117 +24,96 @@ from mainspring import App
 from mainspring.execute.metering import StepMeter
 from mainspring.runtime.loop import new_event_loop
 
-JOBS, ROUNDS = 50_000, 12
-SMALL = (2_000, 1)
+JOBS = 600_000
+_WINDOW = 2_000
 _CHUNK = 10_000
-_BOUND_S = 120.0
+_measure = StepMeter.enter
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The best of all rounds."""
+    """CPU time of a job, in microseconds."""
 
     jobs: int
-    rounds: int
-    with_per_s: float
-    without_per_s: float
     with_cpu_us: float
     without_cpu_us: float
-    cost_percent: float  # of CPU time
+    cost_percent: float
 
 
-def measure(jobs: int, rounds: int, console: Console, workdir: Path | None = None) -> Cost:
-    """With and without in turns."""
-    found: dict[bool, list[dict[str, float]]] = {True: [], False: []}
-    for number in range(rounds):
-        for measured in (True, False) if number % 2 else (False, True):
-            ran = _run(jobs, measured, workdir)
-            found[measured].append(ran)
-            how = "with" if measured else "without"
-            console.print(
-                f"usage {how:7} {ran['per_s']:>8,.0f} jobs/s {ran['cpu_us']:6.2f} us of CPU a job", highlight=False
-            )
-    cpu = {measured: min(ran["cpu_us"] for ran in runs) for measured, runs in found.items()}
-    rate = {measured: max(ran["per_s"] for ran in runs) for measured, runs in found.items()}
-    cost = 100 * (cpu[True] / cpu[False] - 1)
+def measure(jobs: int, console: Console, workdir: Path | None = None) -> Cost:
+    with (
+        tempfile.TemporaryDirectory(prefix="usage-", dir=workdir) as folder,
+        asyncio.Runner(loop_factory=new_event_loop) as runner,
+    ):
+        windows = runner.run(drain(f"sqlite:///{folder}/usage.db", jobs))
+    pairs = list(zip(windows[True], windows[False], strict=False))
+    without_us = 1e6 / _WINDOW * statistics.median(without for _, without in pairs)
+    with_us = without_us + 1e6 / _WINDOW * statistics.median(with_ - without for with_, without in pairs)
+    cost = 100 * (with_us / without_us - 1)
     console.print(
-        f"measuring attempts costs {cost:.1f} % of a job that does nothing (target: at most 5 %)", highlight=False
+        f"{with_us:.2f} us of CPU a job with measuring, {without_us:.2f} without: measuring attempts costs {cost:.1f} % of a job "
+        "that does nothing (target: at most 5 %)",
+        highlight=False,
+        soft_wrap=True,
     )
-    return Cost(jobs, rounds, rate[True], rate[False], cpu[True], cpu[False], cost)
+    return Cost(jobs, with_us, without_us, cost)
 
 
-def _run(jobs: int, measured: bool, workdir: Path | None) -> dict[str, float]:
-    with tempfile.TemporaryDirectory(prefix="usage-", dir=workdir) as folder:
-        command = [
-            sys.executable,
-            "-m",
-            "bench.usage_cost",
-            "--drain",
-            str(Path(folder) / "usage.db"),
-            "--jobs",
-            str(jobs),
-        ]
-        if not measured:
-            command.append("--unmeasured")
-        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=_BOUND_S)
-        figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-        return figures
-
-
-def _measure_nothing() -> None:
-    """As it was before attempts were measured: the coroutine is awaited."""
-
-    def enter(_self: StepMeter, call: Any, _metered: object) -> tuple[object, Any]:
-        return None, call
-
-    StepMeter.enter = enter  # type: ignore[method-assign,assignment]
-
-
-async def drain(store: str, jobs: int) -> dict[str, float]:
-    """In a process of its own: fill a new store, then work it off."""
-    app = App(f"sqlite:///{store}")
-    left = jobs
-    ended: tuple[float, float] = (0.0, 0.0)
+async def drain(store: str, jobs: int) -> dict[bool, list[float]]:
+    """The CPU seconds of each window, with measuring and without."""
+    app = App(store)
+    done, measured, began_s = 0, True, 0.0
+    windows: dict[bool, list[float]] = {True: [], False: []}
+    dice = random.Random(jobs)
 
     @app.job()
     async def noop() -> None:
-        nonlocal left, ended
-        left -= 1
-        if not left:
-            ended = _clocks()
+        nonlocal done, measured, began_s
+        done += 1
+        if done % _WINDOW == 0:
+            now_s = _cpu_s()
+            windows[measured].append(now_s - began_s)
+            measured, began_s = _next(windows, dice), now_s
+            StepMeter.enter = _measure if measured else _await  # type: ignore[method-assign,assignment]
+        if done == jobs:
             app.stop()
 
     async with app:
         for start in range(0, jobs, _CHUNK):
             await app.submit_many(noop.job() for _ in range(min(_CHUNK, jobs - start)))
-    began = _clocks()
-    await app.run(slots=1000)
-    return {"per_s": jobs / (ended[0] - began[0]), "cpu_us": 1e6 * (ended[1] - began[1]) / jobs}
+    began_s = _cpu_s()
+    try:
+        await app.run(slots=1000)
+    finally:
+        StepMeter.enter = _measure  # type: ignore[method-assign]
+    return windows
 
 
-def _clocks() -> tuple[float, float]:
+def _next(windows: dict[bool, list[float]], dice: random.Random) -> bool:
+    """The other one of a pair, or the first of the next."""
+    with_, without = len(windows[True]), len(windows[False])
+    return dice.random() < 0.5 if with_ == without else with_ < without
+
+
+def _await(_self: StepMeter, call: Any, _metered: object) -> tuple[object, Any]:
+    """As if attempts were not measured: the coroutine is awaited."""
+    return None, call
+
+
+def _cpu_s() -> float:
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    return time.perf_counter(), usage.ru_utime + usage.ru_stime
+    return usage.ru_utime + usage.ru_stime
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.usage_cost", description=__doc__)
-    parser.add_argument("--jobs", type=int, default=JOBS)
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--jobs", type=int, default=JOBS, help=f"at least {2 * _WINDOW} (default: {JOBS})")
     parser.add_argument("--out", type=Path, help="the JSON file to write")
-    parser.add_argument("--drain", metavar="FILE", help=argparse.SUPPRESS)
-    parser.add_argument("--unmeasured", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
-    if options.drain is None:
-        cost = measure(options.jobs, options.rounds, Console())
-        if options.out is not None:
-            options.out.write_text(json.dumps(asdict(cost), indent=2) + "\n")
-        return
-    if options.unmeasured:
-        _measure_nothing()
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-    with asyncio.Runner(loop_factory=new_event_loop) as running:
-        print(json.dumps(running.run(drain(options.drain, options.jobs))))
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+    cost = measure(options.jobs, Console())
+    if options.out is not None:
+        options.out.write_text(json.dumps(asdict(cost), indent=2) + "\n")
 
 
 if __name__ == "__main__":
