@@ -474,22 +474,25 @@ def test_a_bubblewrap_that_does_not_work_is_passed_over(monkeypatch: pytest.Monk
     assert "there is no bubblewrap: install" in (ability.__wrapped__().why_not or "")
 
 
+@pytest.mark.parametrize("end", ["sooner", "later"])
 @pytest.mark.usefixtures("sandbox")
 def test_what_bubblewrap_says_is_passed_on_however_far_it_got(
-    monkeypatch: pytest.MonkeyPatch, open_folder: Path
+    end: str, monkeypatch: pytest.MonkeyPatch, open_folder: Path
 ) -> None:
     """As where /proc may not be mounted: it has told the number of its process by then."""
     broken = open_folder / "bwrap"
-    broken.write_text(FAILING)
+    broken.write_text(FAILING[end])
     broken.chmod(0o755)
     monkeypatch.setattr("mainspring.execute.sandbox.ability.find_binaries", lambda: [str(broken)])
     assert ability.__wrapped__().why_not == "bubblewrap does not work: bwrap: Can't mount proc"
 
 
-FAILING = """#!/usr/bin/python3
+_TELLING = """#!/usr/bin/python3
 import os, sys
-info = int(sys.argv[sys.argv.index("--info-fd") + 1])
+info, block = (int(sys.argv[sys.argv.index(name) + 1]) for name in ("--info-fd", "--block-fd"))
 os.write(info, b'{"child-pid": %d}' % os.getpid())
-os.close(info)
-sys.exit("bwrap: Can't mount proc")
 """
+FAILING = {  # before it is told to begin, or then
+    "sooner": _TELLING + 'os.write(2, b"bwrap: Can\'t mount proc"); os.close(block); os.close(info); sys.exit(1)',
+    "later": _TELLING + 'os.close(info); sys.exit("bwrap: Can\'t mount proc")',
+}

@@ -130,9 +130,7 @@ def start_bubblewrap(
         with no_half_start(first):
             inner = _inner(info)
         with no_half_start(first, inner):
-            if group is not None:
-                _add(group, inner)
-            os.write(block, b"\n")
+            _let_begin(inner, block, group)
         return first, inner
 
 
@@ -164,10 +162,12 @@ def _start_bare(
     return first, control
 
 
-def _add(group: Group, inner: int) -> None:
+def _let_begin(inner: int, block: int, group: Group | None) -> None:
     try:
-        group.add(inner)
-    except ProcessLookupError:
+        if group is not None:
+            group.add(inner)
+        os.write(block, b"\n")
+    except (ProcessLookupError, BrokenPipeError):
         raise LaunchError("bubblewrap has ended") from None
 
 
