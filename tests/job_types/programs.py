@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,38 @@ from typing import Any
 from msgspec import Struct
 
 from mainspring.execute.sandbox.ability import ability
+from mainspring.execute.sandbox.host import attend
 from mainspring.execute.sandbox.launch import Order
 from mainspring.execute.sandbox.limits import Limits
 from mainspring.execute.sandbox.run import started
+from mainspring.execute.sandbox.words import Request, Talk, pair, send_request, take_request
 from mainspring.wire import Usage
 
 PYTHON = "/usr/bin/env"  # `env python3`, which never starts warm
+
+
+class HostHere:
+    """What a host does, done in this process and its event loop: for tests that have to get between."""
+
+    def __init__(self) -> None:
+        self._ours, self._theirs = pair()
+        self._loop = asyncio.get_running_loop()
+        self._programs: list[asyncio.Future[None]] = []
+
+    def ask(self, request: Request) -> socket.socket:
+        end = send_request(self._ours, request)
+        taken = take_request(self._theirs)
+        assert taken is not None
+        self._loop.call_soon_threadsafe(self._attend, *taken)
+        return end
+
+    def _attend(self, end: socket.socket, file: int) -> None:
+        self._programs.append(asyncio.ensure_future(attend(Talk(end), file)))
+
+    async def close(self) -> None:
+        await asyncio.gather(*self._programs)
+        self._ours.close()
+        self._theirs.close()
 
 
 class Told(Struct, frozen=True):
@@ -51,7 +78,7 @@ async def run(
     async with started(order(command, limits=limits or Limits(), **options), files) as running:
         ended = await running.finish(heard.write)
     stdout, stderr = (heard.streams[number].decode(errors="replace") for number in (1, 2))
-    return Told(ended.exit_code, ended.killed, stdout, stderr, running.process.usage)
+    return Told(ended.exit_code, ended.killed, stdout, stderr, running.usage)
 
 
 async def shell(script: str, **options: Any) -> Told:

@@ -9,15 +9,20 @@ import sys
 import threading
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from job_types.programs import Heard, alive, is_alive, order, python, shell, stay_behind, until
+from job_types.programs import Heard, HostHere, alive, is_alive, order, python, shell, stay_behind, until
+from mainspring.errors import InvalidError
+from mainspring.execute.sandbox import host as host_module
 from mainspring.execute.sandbox import keeper
 from mainspring.execute.sandbox import run as run_module
+from mainspring.execute.sandbox.ability import program_cpus
+from mainspring.execute.sandbox.hosting import Hosting
 from mainspring.execute.sandbox.launch import LaunchError, Order
 from mainspring.execute.sandbox.limits import Limits
-from mainspring.execute.sandbox.run import Ended, Running, begun, started
+from mainspring.execute.sandbox.run import Ended, Running, started
 
 WAYS = pytest.mark.parametrize("bare", [False, True], ids=["sandbox", "bare"])
 
@@ -71,7 +76,7 @@ def no_more_files(*_: object) -> int:
 
 
 @WAYS
-@pytest.mark.usefixtures("sandbox")
+@pytest.mark.usefixtures("sandbox", "host_here")
 @pytest.mark.parametrize(
     "missing", ["mainspring.execute.sandbox.process.os.pidfd_open", "mainspring.execute.sandbox.cgroups.Group.add"]
 )
@@ -84,7 +89,7 @@ async def test_what_cannot_be_held_does_not_run(
     before = sorted(os.listdir("/proc/self/fd"))
     monkeypatch.setattr("tempfile.tempdir", str(open_folder))
     monkeypatch.setattr(missing, no_more_files)
-    with pytest.raises(OSError, match="Too many open files"):
+    with pytest.raises(LaunchError, match="Too many open files"):
         async with started(given):
             pytest.fail("nobody would know how to end it")
     await until(partial(is_gone, marker))
@@ -92,7 +97,7 @@ async def test_what_cannot_be_held_does_not_run(
     assert sorted(os.listdir("/proc/self/fd")) == before
 
 
-@pytest.mark.usefixtures("sandbox")
+@pytest.mark.usefixtures("sandbox", "host_here")
 async def test_a_sandbox_that_is_not_made_says_why(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bubblewrap has told its process by then. Of root's programs, each has a user of its own, who cannot go there."""
     if os.geteuid() != 0:
@@ -116,6 +121,7 @@ def test_a_keeper_brings_along_what_it_needs_and_no_more() -> None:
     assert not {"enum", "json", "re", "contextlib"} & set(loaded)
 
 
+@pytest.mark.usefixtures("host_here")
 async def test_a_keeper_that_does_not_start_says_why(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = folder / "python"
     broken.write_text("#!/bin/sh\necho no library for that >&2; exit 1\n")
@@ -126,33 +132,111 @@ async def test_a_keeper_that_does_not_start_says_why(folder: Path, monkeypatch: 
             pytest.fail("nobody keeps it")
 
 
+@pytest.mark.parametrize("asked", [False, True], ids=["before it is asked for", "while it starts"])
 @pytest.mark.parametrize("cancels", [1, 2])
-async def test_a_cancel_while_it_starts_leaves_nothing(cancels: int) -> None:
+@pytest.mark.usefixtures("host_here")
+async def test_a_cancel_while_it_starts_leaves_nothing(
+    cancels: int, asked: bool, marker: str, open_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neither does a second one, while the first is being obeyed."""
-    made: list[Running] = []
-    may_start = threading.Event()
+    monkeypatch.setattr("tempfile.tempdir", str(open_folder))
+    may_go_on, is_there = threading.Event(), asyncio.Event()
+    place, name = (host_module, "_start") if asked else (HostHere, "ask")
+    real, loop = getattr(place, name), asyncio.get_running_loop()
 
-    def start() -> Running:
-        may_start.wait(10)
-        made.append(run_module._start(order(["sleep", "60"], bare=True), {}))
-        return made[0]
+    def held(*args: Any) -> Any:
+        loop.call_soon_threadsafe(is_there.set)
+        may_go_on.wait(10)
+        return real(*args)
 
     async def whole() -> None:
-        async with begun(start):
+        async with started(order(["sh", "-c", "while :; do sleep 1; done", marker], bare=True)):
             pytest.fail("it was cancelled before")
 
+    monkeypatch.setattr(place, name, held)
     before = len(os.listdir("/proc/self/fd"))
     working = asyncio.ensure_future(whole())
+    await is_there.wait()
     for _ in range(cancels):
-        await asyncio.sleep(0)
         working.cancel()
         await asyncio.sleep(0)
-    may_start.set()
+    may_go_on.set()
     await asyncio.gather(working, return_exceptions=True)
     assert working.cancelled()
-    assert str(made[0].process.pid) not in os.listdir("/proc")
-    assert not made[0].folder.root.exists()
+    assert not alive(marker)
+    assert os.listdir(open_folder) == []
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+# The host
+
+
+def host_of(running: Running) -> int:
+    """The parent of its first process."""
+    return int(Path(f"/proc/{running.pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def environment_of(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/environ").read_bytes()
+
+
+@WAYS
+@pytest.mark.usefixtures("sandbox")
+async def test_a_host_that_is_killed_takes_its_programs_along_and_is_followed_by_another(
+    bare: bool, marker: str
+) -> None:
+    heard = Heard()
+    script = stay_behind(marker) + "until test -e ready; do sleep 0.01; done; echo begun; sleep 60"
+    async with asyncio.timeout(20), started(order(["sh", "-c", script], bare=bare)) as running:
+        finishing = asyncio.ensure_future(running.finish(heard.write))
+        await until(partial(is_alive, marker))
+        os.kill(host_of(running), signal.SIGKILL)
+        ended = await finishing
+    assert ended.killed == "the process that watches over programs was killed"
+    await until(partial(is_gone, marker))
+    assert (await shell("echo again", bare=bare)).stdout == "again\n"
+
+
+async def test_a_host_knows_nothing_of_its_workers_secrets(marker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = Hosting()
+    monkeypatch.setattr(run_module, "host", lambda: host)
+    monkeypatch.setenv("MAINSPRING_KEY", marker)
+    try:
+        async with started(order(["sleep", "60"], bare=True)) as running:
+            known = environment_of(host_of(running))
+        assert b"PATH=" in known
+        assert marker.encode() not in known
+    finally:
+        host.close()
+
+
+async def test_signals_to_all_processes_of_a_service_are_the_workers(marker: str) -> None:
+    """The host stays for as long as its worker takes to end its jobs."""
+    endless = order(["sh", "-c", "while :; do sleep 1; done", marker], bare=True)
+    async with asyncio.timeout(20), started(endless) as running:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            os.kill(host_of(running), number)
+        assert (await shell("echo again", bare=True)).stdout == "again\n"
+        assert alive(marker)
+
+
+@WAYS
+@pytest.mark.usefixtures("sandbox")
+async def test_programs_leave_a_cpu_to_others(bare: bool) -> None:
+    mine = os.sched_getaffinity(0)
+    told = await python("import os; print(*os.sched_getaffinity(0))", bare=bare)
+    theirs = {int(word) for word in told.stdout.split()}
+    assert theirs == (mine - {min(mine)} if len(mine) > 1 else mine)
+
+
+def test_the_owner_of_a_worker_says_what_cpus_programs_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {2, 3, 5})
+    assert program_cpus({}) == [3, 5]
+    assert program_cpus({"MAINSPRING_SCRIPT_CPUS": "all"}) == [2, 3, 5]
+    with pytest.raises(InvalidError, match="MAINSPRING_SCRIPT_CPUS: 'most' is none of all-but-one, all"):
+        program_cpus({"MAINSPRING_SCRIPT_CPUS": "most"})
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {7})
+    assert program_cpus({}) == [7]
 
 
 # Bare programs that turn against their keeper. As the worker's own user, which for root nobody would do: it is what others have.
@@ -160,7 +244,6 @@ async def test_a_cancel_while_it_starts_leaves_nothing(cancels: int) -> None:
 
 async def turned(script: str, monkeypatch: pytest.MonkeyPatch) -> Ended:
     monkeypatch.setattr(run_module, "_REST_S", 1.0)
-    monkeypatch.setattr(run_module, "_END_S", 0.3)
     given = Order(command=["sh", "-c", script], binary=None, uid=None, tree=None)
     async with asyncio.timeout(10), started(given) as running:
         return await running.finish(Heard().write)
@@ -183,11 +266,12 @@ async def test_nobody_waits_for_what_cannot_be_found(marker: str, monkeypatch: p
             os.kill(int(pid), signal.SIGKILL)
 
 
+@pytest.mark.usefixtures("host_here")
 async def test_a_keeper_that_was_stopped_is_not_waited_for(marker: str, monkeypatch: pytest.MonkeyPatch) -> None:
     given = Order(
         command=["sh", "-c", stay_behind(marker) + "kill -STOP $PPID; sleep 60"], binary=None, uid=None, tree=None
     )
-    monkeypatch.setattr(run_module, "_END_S", 0.3)
+    monkeypatch.setattr(host_module, "_END_S", 0.3)
     async with asyncio.timeout(10), started(given):
         await until(partial(is_alive, marker))
     assert not alive(marker)

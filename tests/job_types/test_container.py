@@ -439,18 +439,24 @@ def test_a_killed_worker_takes_its_containers_along(box: Box, killed: "subproces
     assert left(box) == []
 
 
+def children(pid: int) -> list[int]:
+    files = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(word) for file in files for word in file.read_text().split()]
+
+
 def test_what_outlives_its_worker_is_removed_by_the_next(
     box: Box, killed: "subprocess.Popen[str]", marker: str
 ) -> None:
     """As when a service manager kills all of its processes: the container is in another cgroup."""
     (name,) = names(box.runtime)
-    (keeper,) = [
-        word for file in Path(f"/proc/{killed.pid}/task").glob("*/children") for word in file.read_text().split()
-    ]
-    os.kill(int(keeper), signal.SIGSTOP)
+    (host,) = children(killed.pid)
+    (keeper,) = children(host)
+    for pid in (host, keeper):
+        os.kill(pid, signal.SIGSTOP)
     killed.kill()
     killed.wait()
-    os.kill(int(keeper), signal.SIGKILL)
+    for pid in (keeper, host):
+        os.kill(pid, signal.SIGKILL)
     assert is_left(name)
     assert alive(marker)
     sweep(box.runtime)

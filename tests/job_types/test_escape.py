@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 from functools import partial
 from pathlib import Path
@@ -75,7 +76,7 @@ async def test_outside_it_is_nobody(bare: bool) -> None:
         owner = os.stat(work / "ready").st_uid
         assert owner == given.uid != 0
         assert os.stat(work).st_mode & 0o777 == 0o700
-        assert [int(user) for user in users_below(running.process.pid)] == [owner] * 4
+        assert [int(user) for user in users_below(running.pid)] == [owner] * 4
 
 
 def users_below(pid: int) -> list[str]:
@@ -88,7 +89,7 @@ def users_below(pid: int) -> list[str]:
 async def test_neither_secrets_nor_environment_are_seen_outside() -> None:
     """Bubblewrap's command line and environment can be read by others on the machine."""
     async with started(order(["sleep", "60"], env={"TOKEN": SECRET})) as running:
-        assert SECRET.encode() not in seen_outside(running.process.pid)
+        assert SECRET.encode() not in seen_outside(running.pid)
 
 
 def seen_outside(pid: int) -> bytes:
@@ -312,7 +313,7 @@ async def is_gone(marker: str) -> bool:
 async def is_swept(pid: int) -> bool:
     """The next worker on this machine removes the groups of one that was killed."""
     tree = find_tree()
-    rooms = set() if tree is None else {folder.parent for folder in tree.folders.values()}
+    rooms = set() if tree is None else {Path(folder).parent for folder in tree.folders.values()}
     return not [left for room in rooms for left in room.glob(f"mainspring-{pid}")]
 
 
@@ -343,21 +344,53 @@ async def test_nothing_is_left_when_it_is_cancelled(
 
 
 WORKER = f"""
-import asyncio, os, sys
+import asyncio, os, sys, time
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
-from job_types.programs import shell
-asyncio.run(shell(os.environ["SCRIPT"], **eval(os.environ["WAY"])))
+from job_types.programs import is_alive, shell, until
+
+async def fork():
+    await until(lambda: is_alive(os.environ["FORK"]))
+    forked = os.fork()
+    if not forked:
+        os.close(1)
+        time.sleep(600)
+    print(forked, flush=True)
+
+async def main():
+    running = asyncio.ensure_future(shell(os.environ["SCRIPT"], **eval(os.environ["WAY"])))
+    if os.environ["FORK"]:
+        await fork()
+    await running
+
+asyncio.run(main())
 """
 
 
 @WAYS
-async def test_nothing_is_left_when_the_worker_is_killed(marker: str, way: dict[str, bool], open_folder: Path) -> None:
+@pytest.mark.parametrize("forks", [False, True], ids=["", "but not its fork"])
+async def test_nothing_is_left_when_the_worker_is_killed(
+    marker: str, way: dict[str, bool], forks: bool, open_folder: Path
+) -> None:
+    """Also if a process that its jobs have started holds all of its descriptors."""
     env = {"TMPDIR": str(open_folder), "SCRIPT": stay_behind(marker) + "sleep 600", "WAY": repr(way)}
-    worker = await asyncio.create_subprocess_exec(sys.executable, "-c", WORKER, env={**os.environ, **env})
+    env["FORK"] = marker if forks else ""
+    worker = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", WORKER, env={**os.environ, **env}, stdout=asyncio.subprocess.PIPE
+    )
+    assert worker.stdout is not None
+    forked = 0
     try:
         await until(partial(is_alive, marker))
-    finally:
+        forked = int(await worker.stdout.readline()) if forks else 0
         worker.kill()
         await worker.wait()
-    await until(partial(is_gone, marker))
-    await until(partial(is_swept, worker.pid))
+        await until(partial(is_gone, marker))
+        await until(partial(is_swept, worker.pid))
+        await until(partial(has_no_folder, open_folder))
+    finally:
+        for pid in filter(None, (worker.returncode is None and worker.pid, forked)):
+            os.kill(pid, signal.SIGKILL)
+
+
+async def has_no_folder(place: Path) -> bool:
+    return os.listdir(place) == []

@@ -171,7 +171,8 @@ async def test_a_checkpoint_is_kept_while_it_runs_and_when_it_is_stopped(
     scripts: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mainspring.execute.types.files._EVERY_S", 0.01)
-    waits = "save() { echo $1 > $MAINSPRING_CHECKPOINT; }; trap 'save two; exit 1' TERM; save one; while :; do sleep 0.01; done"
+    save = "save() { echo $1 > new; mv new $MAINSPRING_CHECKPOINT; }; "
+    waits = save + "trap 'save two; exit 1' TERM; save one; while :; do sleep 0.01; done"
     scripts.submit(command=["sh", "-c", waits])
 
     async def is_saved() -> bool:
@@ -184,6 +185,7 @@ async def test_a_checkpoint_is_kept_while_it_runs_and_when_it_is_stopped(
     assert await scripts.object(checkpoint(1)) == b"two\n"
 
 
+@pytest.mark.usefixtures("host_here")
 async def test_nothing_of_it_stays_on_the_disk(
     scripts: Typed, open_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -343,7 +345,7 @@ asyncio.run(main())
 # Python that waits
 
 
-@pytest.mark.usefixtures("sandbox")
+@pytest.mark.usefixtures("sandbox", "host_here")
 async def test_a_warm_python_is_as_a_cold_one() -> None:
     """The same program in both: arguments, paths, environment, limits, tracebacks, exit codes."""
     show = """
@@ -389,7 +391,7 @@ async def warm_run(command: list[str], **options: Any) -> Any:
     return told
 
 
-@pytest.mark.usefixtures("sandbox")
+@pytest.mark.usefixtures("sandbox", "host_here")
 async def test_a_warm_python_has_the_limits_of_its_program() -> None:
     hungry = "import os\nheld = [bytearray(os.urandom(1) * 1_000_000) for _ in range(10_000)]"
     told = await warm_run(["python3", "-c", hungry], limits=Limits(memory_mb=32))
@@ -398,7 +400,7 @@ async def test_a_warm_python_has_the_limits_of_its_program() -> None:
     assert told.stdout == "700000000\n", told
 
 
-@pytest.mark.usefixtures("sandbox")
+@pytest.mark.usefixtures("sandbox", "host_here")
 async def test_one_that_has_died_is_no_loss() -> None:
     await asyncio.to_thread(warmed().fill, order(["python3", "-c", ""]))
     for warm in list(warmed()._waiting):

@@ -5,9 +5,8 @@ docker is below it, and then whatever is left. Whatever ended it otherwise than 
 """
 
 import subprocess
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 
 from msgspec import structs
 
@@ -17,9 +16,12 @@ from mainspring.execute.containers.engines import Engine
 from mainspring.execute.containers.plan import Plan
 from mainspring.execute.masking import NO_MASK, Mask
 from mainspring.execute.sandbox.folder import Folder, new_folder
-from mainspring.execute.sandbox.launch import Order, launch
-from mainspring.execute.sandbox.run import Ended, Running, Write, begun, in_thread
+from mainspring.execute.sandbox.launch import Order
+from mainspring.execute.sandbox.run import Ended, Running, Write
+from mainspring.execute.sandbox.run import started as started_program
+from mainspring.execute.sandbox.threads import in_thread, surely
 from mainspring.runtime.log import get_logger
+from mainspring.wire import Usage
 
 _log = get_logger("mainspring.types")
 
@@ -39,11 +41,14 @@ class Container:
 
     def __init__(self, running: Running, runtime: Runtime, plan: Plan) -> None:
         self.folder = running.folder
-        self.process = running.process
         self._running = running
         self._runtime = runtime
         self._plan = plan
         self.is_gone = False
+
+    @property
+    def usage(self) -> Usage:
+        return self._running.usage
 
     async def finish(self, write: Write, mask: Mask = NO_MASK) -> Ended:
         ended = await self._running.finish(write, mask)
@@ -55,7 +60,7 @@ class Container:
     def _cause(self) -> str:
         """Nobody but the kernel kills so, and it does not say why."""
         limits = self._plan.limits
-        if limits.cpu_s is not None and (self.process.usage.cpu_s or 0) >= _NEARLY * limits.cpu_s:
+        if limits.cpu_s is not None and (self.usage.cpu_s or 0) >= _NEARLY * limits.cpu_s:
             return f"CPU limit of {limits.cpu_s:g} s"
         return f"SIGKILL, as for a memory limit of {limits.memory_mb} MB"
 
@@ -63,24 +68,22 @@ class Container:
 @asynccontextmanager
 async def started(runtime: Runtime, plan: Plan, files: Mapping[str, bytes]) -> AsyncIterator[Container]:
     """In a new folder with these files in it."""
+    made: list[Folder] = []
     container: Container | None = None
     try:
-        async with begun(partial(_start, runtime, plan, files)) as running:
+        order = await surely(in_thread(_prepare, runtime, plan, files, made.append))
+        async with started_program(order, folder=made[0]) as running:
             container = Container(running, runtime, plan)
             yield container
     finally:
-        await in_thread(_clear_away, runtime, plan, container is not None and container.is_gone)
+        await surely(in_thread(_clear_away, runtime, plan, container is not None and container.is_gone, made))
 
 
-def _start(runtime: Runtime, plan: Plan, files: Mapping[str, bytes]) -> Running:
+def _prepare(runtime: Runtime, plan: Plan, files: Mapping[str, bytes], made: Callable[[Folder], None]) -> Order:
     folder = new_folder(plan.uid)
-    try:
-        folder.put(files, plan.uid)
-        order = _order(runtime, plan, folder)
-        return Running(order, folder, launch(order, folder))
-    except BaseException:
-        folder.remove()
-        raise
+    made(folder)
+    folder.put(files, plan.uid)
+    return _order(runtime, plan, folder)
 
 
 def _order(runtime: Runtime, plan: Plan, folder: Folder) -> Order:
@@ -95,12 +98,13 @@ def _order(runtime: Runtime, plan: Plan, folder: Folder) -> Order:
     )
 
 
-def _clear_away(runtime: Runtime, plan: Plan, is_gone: bool) -> None:
-    """In one go: whoever is cancelled while waiting for it does not stop it half-way."""
+def _clear_away(runtime: Runtime, plan: Plan, is_gone: bool, folders: Iterable[Folder]) -> None:
     if not is_gone:
         _remove(runtime.remove(plan.name), plan.name)
     if (command := runtime.forget(plan)) is not None:
         _remove(command, plan.name)
+    for folder in folders:
+        folder.remove()
 
 
 def _remove(command: list[str], name: str) -> None:

@@ -6,6 +6,9 @@ MAINSPRING_ISOLATION, the worker's policy:
     required   sandboxed, or not at all
     off        always bare
 
+MAINSPRING_SCRIPT_CPUS, what programs may use: `all-but-one` leaves a CPU to the worker and the rest of the machine where there are
+at least two (the default), `all` does not.
+
 Without a sandbox a program is bare: a clean environment, a folder of its own, its limits, its end; but it sees what its
 user sees, and the network.
 """
@@ -14,7 +17,7 @@ import atexit
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -32,6 +35,7 @@ from mainspring.execute.sandbox.users import Users
 Isolation = Literal["auto", "required"]
 
 _POLICIES = ("auto", "required", "off")
+_CPUS = ("all-but-one", "all")
 _INSTALL = "install the package bubblewrap of your system, or pip install 'mainspring[sandbox]'"
 
 
@@ -61,9 +65,21 @@ def ability() -> Ability:
 
 
 def policy(environ: Mapping[str, str] = os.environ) -> str:
-    given = environ.get("MAINSPRING_ISOLATION", "auto")
-    if given not in _POLICIES:
-        raise InvalidError("MAINSPRING_ISOLATION", f"{given!r} is none of {', '.join(_POLICIES)}")
+    return _one_of(_POLICIES, "MAINSPRING_ISOLATION", environ)
+
+
+def program_cpus(environ: Mapping[str, str] = os.environ) -> list[int]:
+    """Their numbers."""
+    every = sorted(os.sched_getaffinity(0))
+    keep_one = _one_of(_CPUS, "MAINSPRING_SCRIPT_CPUS", environ) == "all-but-one"
+    return every[1:] if keep_one and len(every) > 1 else every
+
+
+def _one_of(words: Sequence[str], name: str, environ: Mapping[str, str]) -> str:
+    """What the owner says; else the first."""
+    given = environ.get(name, words[0])
+    if given not in words:
+        raise InvalidError(name, f"{given!r} is none of {', '.join(words)}")
     return given
 
 
@@ -86,7 +102,7 @@ def missing() -> str | None:
         return "it needs Linux"
     ability()
     try:
-        choose("auto", policy())
+        choose("auto", policy()), program_cpus()
     except InvalidError as error:
         return str(error)
     return None
@@ -101,7 +117,7 @@ def describe() -> str:
         kept = f"not sandboxed: {found.why_not}"
     else:
         kept = f"sandboxed by {found.binary}"
-    return f"{kept}; {_counting(found.tree)}"
+    return f"{kept}; {_counting(found.tree)}; {_cpus()}"
 
 
 def _counting(tree: Tree | None) -> str:
@@ -109,6 +125,11 @@ def _counting(tree: Tree | None) -> str:
     if tree is None or not counted:
         return "no cgroup can be written, so limits hold for each process and are watched"
     return f"{', '.join(counted)} limited by cgroups, version {2 if tree.unified else 1}"
+
+
+def _cpus() -> str:
+    count, every = len(program_cpus()), len(os.sched_getaffinity(0))
+    return f"{count} of {every} CPUs" if count < every else "all CPUs"
 
 
 def _try_out(binary: str, users: Users) -> str | None:

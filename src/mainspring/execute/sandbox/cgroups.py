@@ -16,7 +16,10 @@ import itertools
 import os
 import signal
 import time
+from collections.abc import Mapping
 from pathlib import Path
+
+from msgspec import Struct
 
 from mainspring.execute.sandbox.limits import OF_THE_REAPER, Limits
 
@@ -28,24 +31,21 @@ _GONE_S = 2.0
 _LIGHT = {"cpu.weight": "10", "cpu.shares": "102"}  # by version; others have 100, and 1024
 
 
-class Tree:
+_numbers = itertools.count(1)
+
+
+class Tree(Struct, frozen=True):
     """Where groups are made: a folder for each controller, in version 2 the same for all."""
 
-    def __init__(self, folders: dict[str, Path], unified: bool) -> None:
-        self.folders = folders
-        self.unified = unified
-        self._numbers = itertools.count(1)
-        if (folder := folders.get("cpu")) is not None:
-            name = "cpu.weight" if unified else "cpu.shares"
-            with contextlib.suppress(OSError):
-                folder.joinpath(name).write_text(_LIGHT[name])
+    folders: dict[str, str]
+    unified: bool
 
     def has(self, controller: str) -> bool:
         return controller in self.folders
 
     def make(self, limits: Limits) -> "Group":
-        name = str(next(self._numbers))
-        group = Group({each: folder / name for each, folder in self.folders.items()}, self.unified)
+        name = f"{os.getpid()}-{next(_numbers)}"
+        group = Group({each: Path(folder, name) for each, folder in self.folders.items()}, self.unified)
         try:
             group.open(limits)
         except BaseException:
@@ -53,10 +53,19 @@ class Tree:
             raise
         return group
 
+    def lighten(self) -> None:
+        """Programs get a tenth of the CPU time that the worker gets, if both want it."""
+        if (folder := self.folders.get("cpu")) is not None:
+            name = "cpu.weight" if self.unified else "cpu.shares"
+            with contextlib.suppress(OSError):
+                Path(folder, name).write_text(_LIGHT[name])
+
     def close(self) -> None:
-        """When all groups are closed."""
-        for folder in set(self.folders.values()):
-            _remove(folder)
+        """With the groups that a host has left which was killed."""
+        for room in map(Path, set(self.folders.values())):
+            for group in room.glob("*/"):
+                _end(group)
+            _remove(room)
 
 
 class Group:
@@ -101,11 +110,8 @@ class Group:
 
     def close(self) -> None:
         """End what is left in it, and remove it."""
-        deadline = time.monotonic() + _GONE_S
         for folder in self._each():
-            while not _remove(folder) and time.monotonic() < deadline:
-                _kill(folder)
-                time.sleep(0.001)  # in a thread of the launcher: a killed process leaves its groups a moment later
+            _end(folder)
 
     def _each(self) -> list[Path]:
         return list(dict.fromkeys(self._folders.values()))
@@ -136,12 +142,18 @@ def find_tree(own: str | None = None, mounts: str | None = None) -> Tree | None:
         if wanted := _prepared(folder):
             above = folder.parent if folder.name == _LEAF else folder
             if (room := _room(above)) and _allow(room, wanted):
-                return Tree(dict.fromkeys(wanted, room), unified=True)
+                return _tree(dict.fromkeys(wanted, room), unified=True)
     found = {
         each: _room(places[each] / paths[each].lstrip("/")) for each in _CONTROLLERS if each in {*paths} & {*places}
     }
     rooms = {each: room for each, room in found.items() if room is not None}
-    return Tree(rooms, unified=False) if rooms else None
+    return _tree(rooms, unified=False) if rooms else None
+
+
+def _tree(rooms: Mapping[str, Path], *, unified: bool) -> Tree:
+    tree = Tree({each: str(room) for each, room in rooms.items()}, unified)
+    tree.lighten()
+    return tree
 
 
 def _paths(own: str) -> dict[str, str]:
@@ -222,6 +234,13 @@ def _room(above: Path) -> Path | None:
     except OSError:
         return None
     return room
+
+
+def _end(group: Path) -> None:
+    deadline = time.monotonic() + _GONE_S
+    while not _remove(group) and time.monotonic() < deadline:
+        _kill(group)
+        time.sleep(0.001)  # a killed process leaves its groups a moment later
 
 
 def _remove(folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""One program from its start to its end: `started`, a context whose end is the program's end too.
+"""One program from its start to its end, as its worker sees it: `started`, a context whose end is the program's end too.
 
     async with started(order) as running:
         ended = await running.finish(write)
@@ -6,37 +6,39 @@
     # and now nothing of it is
 
 `write(stream, data)` gets what the program writes (1: standard output, 2: standard error); while that waits, so does a program that
-writes more. Cancelled, the program is asked to end (SIGTERM) and has a moment for it.
+writes more. Cancelled, the program is asked to end (SIGTERM) and has a moment for it. The `host` does all that has to be done near
+the program.
 """
 
 import asyncio
-import contextlib
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import cache, partial
-from typing import TypeVar
+from pathlib import Path
 
 from msgspec import Struct
 
 from mainspring.execute.masking import NO_MASK, Mask
-from mainspring.execute.sandbox.folder import Folder, new_folder
-from mainspring.execute.sandbox.launch import Order, launch, launcher
-from mainspring.execute.sandbox.process import Process, reading, signal_of
-from mainspring.execute.sandbox.warm import warmed
-from mainspring.execute.sandbox.watching import EVERY_S, exceeded
+from mainspring.execute.sandbox.folder import Folder
+from mainspring.execute.sandbox.hosting import host
+from mainspring.execute.sandbox.launch import LaunchError, Order, launcher
+from mainspring.execute.sandbox.process import reading
+from mainspring.execute.sandbox.threads import surely
+from mainspring.execute.sandbox.words import KILL, TERMINATE, Done, Refused, Request, Started, Talk
+from mainspring.runtime.log import get_logger
+from mainspring.wire import Usage
 
-T = TypeVar("T")
 Write = Callable[[int, bytes], Awaitable[None]]
+
+_log = get_logger("mainspring.worker")
 
 _CHUNK = 65_536
 _KEPT = 16_384  # of each stream, for results and messages
 _GRACE_S = 2.0  # between SIGTERM and SIGKILL
 _LAST_WORDS_S = 1.0  # for what a killed program has written
 _REST_S = 15.0  # for what a program has written that ended by itself; longer than the log waits for its objects
-_END_S = 10.0  # for the end of a program that is killed
-_THREADS = 4
+_ORPHANED = Done(137, "the process that watches over programs was killed", Usage())
 
 
 class Ended(Struct, frozen=True):
@@ -51,148 +53,114 @@ class Ended(Struct, frozen=True):
 class Running:
     """A program that has been started."""
 
-    def __init__(self, order: Order, folder: Folder, process: Process) -> None:
-        self.folder = folder
-        self.process = process
-        self._order = order
-        self._killed: str | None = None
+    def __init__(self, talk: Talk, said: Started, streams: Sequence[int]) -> None:
+        self.pid = said.pid
+        self.folder = Folder(Path(said.folder))
+        self.usage = Usage()
+        self._talk = talk
+        self._streams = streams
+        self._done = asyncio.ensure_future(self._hear())
 
     async def finish(self, write: Write, mask: Mask = NO_MASK) -> Ended:
         """`write` gets everything as it is."""
         tails = bytearray(), bytearray()
+        streams, self._streams = self._streams, ()
         copying = [
             asyncio.ensure_future(_copy(fd, number, write, tail, _KEPT + mask.longest))
-            for number, (fd, tail) in enumerate(zip(self.process.take_streams(), tails, strict=True), 1)
+            for number, (fd, tail) in enumerate(zip(streams, tails, strict=True), 1)
         ]
-        watching = asyncio.ensure_future(self._watch())
         try:
-            code = await self._wait()
-            await in_thread(self.process.end_rest)
+            done = await self._wait()
             await _all_of(copying)
         finally:
-            self.process.kill()
+            self._talk.say(KILL)
             await asyncio.wait(copying, timeout=_LAST_WORDS_S)
-            await _abandon(watching, *copying)
+            await _abandon(*copying)
         stdout, stderr = (mask.tail(bytes(tail), _KEPT) for tail in tails)
-        return Ended(code, await self._cause(code), stdout, stderr)
+        return Ended(done.exit_code, done.killed, stdout, stderr)
 
-    async def _wait(self) -> int:
+    async def end(self) -> None:
+        """Whatever it does. Returns when nothing of it is left."""
+        self._talk.end()
+        for fd in self._streams:
+            os.close(fd)
+        await self._done
+        await _hear_out(self._talk)
+
+    async def _wait(self) -> Done:
         try:
-            return await self.process.wait()
+            return await asyncio.shield(self._done)
         except asyncio.CancelledError:
-            self.process.terminate()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.process.wait(), _GRACE_S)
+            self._talk.say(TERMINATE)
+            await asyncio.wait((self._done,), timeout=_GRACE_S)
             raise
 
-    async def _watch(self) -> None:
-        """Looking costs at most a tenth of the time, however much there is to look at."""
-        took_s = 0.0
-        while self._killed is None:
-            await asyncio.sleep(max(EVERY_S, 10 * took_s))
-            began_s = time.monotonic()
-            try:
-                self._killed = await in_thread(exceeded, self._order, self.process, self.folder)
-            except Exception as error:  # rather no program than one that nobody watches
-                self._killed = f"it could not be watched: {error}"
-            took_s = time.monotonic() - began_s
-        self.process.kill()
-
-    async def _cause(self, code: int) -> str | None:
-        limits, group = self._order.limits, self.process.group
-        if group is not None and group.out_of_memory():
-            return f"memory limit of {limits.memory_mb} MB"
-        if self._killed is not None:
-            return self._killed
-        if (excess := await in_thread(self.folder.excess, limits.disk_mb)) is not None:
-            return excess
-        name = signal_of(code)
-        if name == "SIGKILL" and limits.cpu_s is not None and self.process.usage.cpu_s >= limits.cpu_s:
-            return f"CPU limit of {limits.cpu_s:g} s"
-        if name == "SIGXFSZ":
-            return f"limit of {limits.file_mb} MB for one file"
-        return name
+    async def _hear(self) -> Done:
+        heard = await self._talk.hear_answer()
+        if heard is None:
+            return _ORPHANED
+        done, _ = heard
+        assert isinstance(done, Done)
+        self.usage = done.usage
+        return done
 
 
 @asynccontextmanager
-async def started(order: Order, files: Mapping[str, bytes] = {}) -> AsyncIterator[Running]:
-    """In a new folder with these files in it."""
-    async with begun(partial(_start, order, files)) as running:
-        yield running
-
-
-@asynccontextmanager
-async def begun(start: Callable[[], Running]) -> AsyncIterator[Running]:
-    """The same for whoever starts it otherwise; `start` is called in a thread."""
-    starting = asyncio.get_running_loop().run_in_executor(launcher(), start)
-    try:
-        running = await asyncio.shield(starting)
-    except asyncio.CancelledError:
-        await _surely(_end_when(starting))  # a thread cannot be called back: it starts, and is ended
-        raise
+async def started(
+    order: Order, files: Mapping[str, bytes] = {}, *, folder: Folder | None = None
+) -> AsyncIterator[Running]:
+    """In a new folder with these files in it, or in one that the caller has made and removes."""
+    running = await _start(Request(order, files, None if folder is None else str(folder.root)))
     try:
         yield running
     finally:
-        await _surely(_end(running))
+        await surely(running.end())
 
 
-async def in_thread(function: Callable[..., T], *args: object) -> T:
-    """What may wait for a disk. Apart from `launcher`, so that programs with many files do not keep others from starting."""
-    return await asyncio.get_running_loop().run_in_executor(_files(), partial(function, *args))
-
-
-@cache
-def _files() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_THREADS, "mainspring-files")
-
-
-def _start(order: Order, files: Mapping[str, bytes]) -> Running:
-    warm = warmed().take(order)
-    if warm is not None:
-        try:
-            return Running(order, warm.folder, warm.hand_over(order, files))
-        except OSError:  # it has died since: as if there had been none
-            warm.discard()
-    folder = new_folder(order.uid)
+async def _start(request: Request) -> Running:
+    asking = asyncio.get_running_loop().run_in_executor(launcher(), host().ask, request)
     try:
-        folder.put(files, order.uid)
-        return Running(order, folder, launch(order, folder))
-    except BaseException:
-        folder.remove()
+        talk = Talk(await asyncio.shield(asking))
+    except asyncio.CancelledError:
+        await surely(_end_when(asking))  # a thread cannot be called back
         raise
-
-
-async def _surely(work: Coroutine[None, None, None]) -> None:
-    """Until it is done: whoever is cancelled meanwhile hears of it afterwards."""
-    working = asyncio.ensure_future(work)
-    cancelled = False
-    while not working.done():
-        try:
-            await asyncio.wait((working,))
-        except asyncio.CancelledError:
-            cancelled = True
-    working.result()
-    if cancelled:
-        raise asyncio.CancelledError
-
-
-async def _end_when(starting: "asyncio.Future[Running]") -> None:
     try:
-        running = await starting
+        heard = await talk.hear_answer()
+    except asyncio.CancelledError:
+        await surely(_end(talk))
+        raise
+    match heard:
+        case Started() as said, streams:
+            if said.trouble is not None:
+                _log.warning("no Python can be kept ready", error=said.trouble)
+            return Running(talk, said, streams)
+        case Refused(why), _:
+            problem = why
+        case _:
+            problem = "the process that starts programs was killed"
+    talk.close()
+    raise LaunchError(problem)
+
+
+async def _end_when(asking: "asyncio.Future[socket.socket]") -> None:
+    try:
+        talk = Talk(await asking)
     except Exception:  # then there is nothing to end
         return
-    await _end(running)
+    await _end(talk)
 
 
-async def _end(running: Running) -> None:
-    running.process.kill()
-    try:
-        await asyncio.wait_for(running.process.wait(), _END_S)
-    except TimeoutError:
-        running.process.kill_first()
-        await running.process.wait()
-    await in_thread(running.process.close)
-    await in_thread(running.folder.remove)
+async def _end(talk: Talk) -> None:
+    talk.end()
+    await _hear_out(talk)
+
+
+async def _hear_out(talk: Talk) -> None:
+    """Until the host has nothing more to say, because nothing is left."""
+    while (heard := await talk.hear_answer()) is not None:
+        for stream in heard[1]:
+            os.close(stream)
+    talk.close()
 
 
 async def _copy(fd: int, number: int, write: Write, tail: bytearray, kept: int) -> None:

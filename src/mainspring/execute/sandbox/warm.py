@@ -6,7 +6,6 @@ the limits are set when the program is handed over, before its first line. An in
 such program on, and given up when none has come for a while. Everything here is called in threads of `launch`.
 """
 
-import atexit
 import inspect
 import json
 import os
@@ -22,18 +21,15 @@ from functools import cache
 from msgspec import Struct
 
 from mainspring.execute.sandbox import waiter
-from mainspring.execute.sandbox.ability import ability
 from mainspring.execute.sandbox.bubblewrap import PATH
 from mainspring.execute.sandbox.cgroups import Group
 from mainspring.execute.sandbox.descriptors import Descriptors
 from mainspring.execute.sandbox.folder import Folder, new_folder
 from mainspring.execute.sandbox.launch import LaunchError, Order, launcher, start_bubblewrap, wrapped
 from mainspring.execute.sandbox.process import Process
-from mainspring.runtime.log import get_logger
+from mainspring.execute.sandbox.users import Users
 
 READY = 2
-
-_log = get_logger("mainspring.worker")
 
 _IDLE_S = 60.0
 _PYTHON = "python3"
@@ -100,6 +96,8 @@ class Warmed:
         self._waiting: list[Warm] = []
         self._starting = 0
         self._timer: threading.Timer | None = None
+        self._trouble: str | None = None
+        self._users = Users()
 
     def take(self, order: Order) -> Warm | None:
         """One that is ready, if the order may have it; another takes its place."""
@@ -122,15 +120,20 @@ class Warmed:
         while self._reserve():
             made = None
             try:
-                made = _start(order)
+                made = _start(order, self._users)
             except (OSError, LaunchError) as error:  # the next program tries again
-                _log.warning("no Python can be kept ready", error=str(error))
+                self._trouble = str(error)
                 return
             finally:
                 with self._lock:
                     self._starting -= 1
                     if made is not None:
                         self._waiting.append(made)
+
+    def trouble(self) -> str | None:
+        """Why none could be started, once."""
+        told, self._trouble = self._trouble, None
+        return told
 
     def clear(self) -> None:
         with self._lock:
@@ -154,9 +157,7 @@ class Warmed:
 
 @cache
 def warmed() -> Warmed:
-    made = Warmed()
-    atexit.register(made.clear)
-    return made
+    return Warmed()
 
 
 def _suits(order: Order) -> bool:
@@ -183,10 +184,8 @@ def _interpreter(name: str = _PYTHON) -> str | None:
     return None if found is None else os.path.realpath(found)
 
 
-def _start(like: Order) -> Warm:
-    order = Order(
-        command=[], binary=like.binary, uid=None if like.uid is None else ability().users.take(), tree=like.tree
-    )
+def _start(like: Order, users: Users) -> Warm:
+    order = Order(command=[], binary=like.binary, uid=None if like.uid is None else users.take(), tree=like.tree)
     with ExitStack() as undo:
         folder = new_folder(order.uid)
         undo.callback(folder.remove)

@@ -95,7 +95,7 @@ async def container(
         raise ProgramError(f"{runtime.name} could not be started: {error}") from None
     finally:
         if running is not None:
-            ctx._services.use(running.process.usage)
+            ctx._services.use(running.usage)
     return ContainerResult(ended.exit_code, last_output(ended), runtime.name)
 
 

@@ -12,7 +12,7 @@ from mainspring.errors import InvalidError, SessionEndedError
 from mainspring.execute.checkpoints import save
 from mainspring.execute.context import Context
 from mainspring.execute.sandbox.folder import Folder
-from mainspring.execute.sandbox.run import in_thread
+from mainspring.execute.sandbox.threads import in_thread
 
 CHECKPOINT = "checkpoint"  # the file in the working folder,
 VARIABLE = "MAINSPRING_CHECKPOINT"  # and what tells the program where it is

@@ -64,7 +64,7 @@ async def script(
         raise ProgramError(f"the program could not be started: {error}") from None
     finally:
         if running is not None:
-            ctx._services.use(running.process.usage)
+            ctx._services.use(running.usage)
     return ScriptResult(ended.exit_code, last_output(ended), "bare" if order.binary is None else "sandbox")
 
 
