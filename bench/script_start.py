@@ -1,8 +1,8 @@
 """How long a script takes to begin: `python -m bench.script_start [--runs N] [--out FILE.json]`.
 
-From the call of the sandbox to the first byte that the program writes, one program after the other on an idle worker: `echo` bare,
-in bubblewrap without rules for system calls, and in the sandbox as it is; Python bare, in the sandbox, and kept warm in it. After
-that byte the program's end and the removal of its folder and group are not counted.
+From the call of the sandbox to the first byte that the program writes, one program after the other on an idle worker: `echo` and
+Python, each bare and in the sandbox; and Python kept warm in it, after a moment in which the next one gets ready. After that byte
+the program's end and the removal of its folder and group are not counted.
 """
 
 import argparse
@@ -12,20 +12,17 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from unittest.mock import patch
 
 from rich.console import Console
 
 from bench.measure import percentile
-from mainspring.execute.sandbox import launch
 from mainspring.execute.sandbox.ability import ability
 from mainspring.execute.sandbox.launch import Order
 from mainspring.execute.sandbox.run import started
-from mainspring.execute.sandbox.warm import warmed
 from mainspring.runtime.loop import new_event_loop
 
 RUNS = 200
-_ALLOW_ALL = bytes((6, 0, 0, 0, 0, 0, 0xFF, 0x7F))  # one instruction: return "allowed"
+_WARM_S = 0.3  # is more than Python needs to be ready
 _ECHO = ["echo", "x"]
 _PYTHON = ["python3", "-c", "print('x')"]
 _COLD_PYTHON = ["/usr/bin/env", *_PYTHON]
@@ -52,8 +49,6 @@ def measure(runs: int, console: Console) -> list[Start]:
 async def _measure(runs: int, console: Console) -> list[Start]:
     found = [await _way("bare", _ECHO, runs, bare=True)]
     if ability().binary is not None:
-        with patch.object(launch, "filter_program", lambda: _ALLOW_ALL):
-            found.append(await _way("bubblewrap", _ECHO, runs))
         found.append(await _way("sandbox", _ECHO, runs))
         found.append(await _way("bare Python", _COLD_PYTHON, runs, bare=True))
         found.append(await _way("sandbox, Python", _COLD_PYTHON, runs))
@@ -65,12 +60,12 @@ async def _measure(runs: int, console: Console) -> list[Start]:
 
 
 async def _way(way: str, command: list[str], runs: int, *, bare: bool = False, warm: bool = False) -> Start:
+    await _start(command, bare)  # the first one is not like the others
     waits = []
     for _ in range(runs):
         if warm:
-            await _until_warm(command)
+            await asyncio.sleep(_WARM_S)
         waits.append(await _start(command, bare))
-    await asyncio.to_thread(warmed().clear)
     return Start(way, runs, percentile(waits, 50), percentile(waits, 99))
 
 
@@ -89,17 +84,6 @@ async def _start(command: list[str], bare: bool) -> float:
     if ended.exit_code != 0 or not first:
         raise RuntimeError(f"{command} ended with {ended.exit_code}: {ended.stderr.decode(errors='replace')}")
     return (first[0] - began) * 1000
-
-
-async def _until_warm(command: list[str]) -> None:
-    here = ability()
-    order = Order(command=command, binary=here.binary, uid=here.users.take(), tree=here.tree)
-    await asyncio.to_thread(warmed().fill, order)
-    deadline = time.monotonic() + 10
-    while not any(warm.is_ready() for warm in warmed()._waiting):
-        if time.monotonic() > deadline:
-            raise RuntimeError("no Python became warm")
-        await asyncio.sleep(0.002)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -4,6 +4,7 @@ unit/execute/test_containers."""
 import asyncio
 import base64
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -30,6 +31,7 @@ from mainspring.execute.containers.ability import Ability, Runtime, names, probl
 from mainspring.execute.containers.bundle import Bundles
 from mainspring.execute.containers.engines import Engine
 from mainspring.execute.containers.leftovers import is_left
+from mainspring.execute.sandbox.ability import program_cpus
 from mainspring.execute.sandbox.limits import Limits
 from mainspring.execute.types import container
 from mainspring.execute.types.container import TYPE
@@ -161,6 +163,17 @@ async def test_it_has_a_network_of_its_own_unless_it_asks(
     here = await worker.result(**box.where, command=count, network=True)
     names = {line.split(":")[0].strip() for line in here["stdout"].splitlines()[2:]}
     assert names == {name for _, name in socket.if_nameindex()}
+
+
+async def test_it_leaves_a_cpu_to_others(worker: Typed, box: Box) -> None:
+    found = await worker.result(**box.where, command=shell("grep Cpus_allowed_list: /proc/self/status"))
+    assert found["stdout"].split()[1] == listed(program_cpus())
+
+
+def listed(cpus: list[int]) -> str:
+    """As the kernel writes them: 0-2,5."""
+    runs = [list(run) for _, run in itertools.groupby(cpus, lambda cpu: cpu - cpus.index(cpu))]
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
 
 
 async def test_the_owner_of_a_worker_has_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:

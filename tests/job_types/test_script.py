@@ -383,7 +383,7 @@ async def one_is_ready() -> bool:
 
 
 async def warm_run(command: list[str], **options: Any) -> Any:
-    await asyncio.to_thread(warmed().fill, order(command))
+    await asyncio.to_thread(warmed().refill, order(command))
     await until(one_is_ready)
     waiting = list(warmed()._waiting)
     told = await run(command, **options)
@@ -402,7 +402,7 @@ async def test_a_warm_python_has_the_limits_of_its_program() -> None:
 
 @pytest.mark.usefixtures("sandbox", "host_here")
 async def test_one_that_has_died_is_no_loss() -> None:
-    await asyncio.to_thread(warmed().fill, order(["python3", "-c", ""]))
+    await asyncio.to_thread(warmed().refill, order(["python3", "-c", ""]))
     for warm in list(warmed()._waiting):
         os.kill(warm.inner, 9)
         await asyncio.to_thread(os.waitid, os.P_PID, warm.first.pid, os.WEXITED | os.WNOWAIT)
@@ -420,9 +420,9 @@ async def test_one_that_cannot_be_started_leaves_nothing(folder: Path, monkeypat
     with monkeypatch.context() as full:
         full.setattr("tempfile.tempdir", str(folder))
         full.setattr("socket.socketpair", no_more_files)
-        await asyncio.to_thread(made.fill, like)
+        await asyncio.to_thread(made.refill, like)
         assert (made._waiting, os.listdir(folder)) == ([], [])
-    await asyncio.to_thread(made.fill, like)
+    await asyncio.to_thread(made.refill, like)
     assert len(made._waiting) == READY, "that was then"
     await asyncio.to_thread(made.clear)
 

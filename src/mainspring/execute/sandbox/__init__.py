@@ -3,7 +3,8 @@
 Used by the types that start programs; sees neither jobs nor contexts. From the outside in:
 
     ability     can this machine do it, and what is allowed here; tried out once
-    run         one program from its start to its end, with its limits watched
+    run         one program from its start to its end, as the worker sees it: it asks the host (`hosting`, in the form of `words`)
+    host        the process whose children programs are: has them started, watches their limits, ends them
     launch      starts it: sandboxed (`bubblewrap`, `seccomp`, `warm`) or bare (`keeper`)
     process     what has been started: its streams, its end, how to end it
     marks       finds what a bare program leaves that has killed its keeper

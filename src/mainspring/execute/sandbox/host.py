@@ -35,6 +35,7 @@ from mainspring.execute.sandbox.words import (
 )
 
 _END_S = 10.0  # for the end of a program that is killed
+_REFILL_S = 0.02  # so that the next Python to be kept ready does not compete with the start of this program
 
 
 class Program:
@@ -43,7 +44,7 @@ class Program:
     def __init__(self, order: Order, folder: Folder, process: Process, *, owned: bool) -> None:
         self.folder = folder
         self.process = process
-        self._order = order
+        self.order = order
         self._owned = owned
         self._passed: str | None = None  # the limit for which it was killed
         self._ending: asyncio.TimerHandle | None = None
@@ -86,7 +87,7 @@ class Program:
             await asyncio.sleep(max(EVERY_S, 10 * took_s))
             began_s = time.monotonic()
             try:
-                self._passed = await in_thread(exceeded, self._order, self.process, self.folder)
+                self._passed = await in_thread(exceeded, self.order, self.process, self.folder)
             except Exception as error:  # rather no program than one that nobody watches
                 self._passed = f"it could not be watched: {error}"
             took_s = time.monotonic() - began_s
@@ -98,7 +99,7 @@ class Program:
             self._ending = asyncio.get_running_loop().call_later(_END_S, self.process.kill_first)
 
     async def _cause(self, code: int) -> str | None:
-        limits, group = self._order.limits, self.process.group
+        limits, group = self.order.limits, self.process.group
         if group is not None and group.out_of_memory():
             return f"memory limit of {limits.memory_mb} MB"
         if self._passed is not None:
@@ -115,18 +116,27 @@ class Program:
 
 async def attend(talk: Talk, file: int) -> None:
     """One program from its request, which is in the file, until nothing of it is left."""
+    refilling: asyncio.Future[None] | None = None
     try:
         try:
             program = await asyncio.get_running_loop().run_in_executor(launcher(), _start, file)
         except Exception as error:
             talk.answer(refused(error))
             return
+        refilling = asyncio.ensure_future(_refill(program.order))
         try:
             await program.follow(talk)
         finally:
             await program.end()
     finally:
         talk.close()
+        if refilling is not None:
+            await refilling
+
+
+async def _refill(order: Order) -> None:
+    await asyncio.sleep(_REFILL_S)
+    await asyncio.get_running_loop().run_in_executor(launcher(), warmed().refill, order)
 
 
 def _start(file: int) -> Program:

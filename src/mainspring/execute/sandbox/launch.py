@@ -1,6 +1,6 @@
 """Starts programs, sandboxed or bare. Called in threads of its own pool only.
 
-`--die-with-parent` means the *thread* that started a process, so the threads of this pool live as long as the worker. A
+`--die-with-parent` means the *thread* that started a process, so the threads of this pool live as long as the host. A
 program does not begin before its group holds it. Of its environment bubblewrap, which runs outside, gets nothing: a LD_PRELOAD
 there would be a way out.
 """

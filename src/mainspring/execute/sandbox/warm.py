@@ -25,7 +25,7 @@ from mainspring.execute.sandbox.bubblewrap import PATH
 from mainspring.execute.sandbox.cgroups import Group
 from mainspring.execute.sandbox.descriptors import Descriptors
 from mainspring.execute.sandbox.folder import Folder, new_folder
-from mainspring.execute.sandbox.launch import LaunchError, Order, launcher, start_bubblewrap, wrapped
+from mainspring.execute.sandbox.launch import LaunchError, Order, start_bubblewrap, wrapped
 from mainspring.execute.sandbox.process import Process
 from mainspring.execute.sandbox.users import Users
 
@@ -100,7 +100,7 @@ class Warmed:
         self._users = Users()
 
     def take(self, order: Order) -> Warm | None:
-        """One that is ready, if the order may have it; another takes its place."""
+        """One that is ready, if the order may have it. Whoever takes it calls `refill` a moment later."""
         if not _suits(order):
             return None
         with self._lock:
@@ -112,12 +112,11 @@ class Warmed:
                 self._waiting.remove(found)
         for warm in gone:
             warm.discard()
-        launcher().submit(self.fill, order)
         return found
 
-    def fill(self, order: Order) -> None:
-        """Start what is missing, in the way of this order."""
-        while self._reserve():
+    def refill(self, order: Order) -> None:
+        """Start what is missing, in the way of this order; nothing, if it could not have had any."""
+        while _suits(order) and self._reserve():
             made = None
             try:
                 made = _start(order, self._users)
