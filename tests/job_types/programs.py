@@ -39,7 +39,7 @@ class HostHere:
         self._programs.append(asyncio.ensure_future(attend(Talk(end), file)))
 
     async def close(self) -> None:
-        await asyncio.gather(*self._programs)
+        await asyncio.gather(*self._programs, return_exceptions=True)
         self._ours.close()
         self._theirs.close()
 

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -195,6 +196,83 @@ async def test_a_host_that_is_killed_takes_its_programs_along_and_is_followed_by
     assert ended.killed == "the process that watches over programs was killed"
     await until(partial(is_gone, marker))
     assert (await shell("echo again", bare=bare)).stdout == "again\n"
+    assert not running.folder.root.exists()
+
+
+async def test_a_host_without_descriptors_refuses_one_program_and_keeps_the_others() -> None:
+    async with asyncio.timeout(20), started(order(["sleep", "60"], bare=True)) as running:
+        host = host_of(running)
+        usual = resource.prlimit(host, resource.RLIMIT_NOFILE)
+        for more in range(8):  # each is the first that fails in another place
+            resource.prlimit(host, resource.RLIMIT_NOFILE, (len(os.listdir(f"/proc/{host}/fd")) + more, usual[1]))
+            with pytest.raises(LaunchError, match=r"too many open files|Too many open files"):
+                async with started(order(["true"], bare=True)):
+                    pytest.fail("there is no room for it")
+            resource.prlimit(host, resource.RLIMIT_NOFILE, usual)
+        assert (await shell("echo again", bare=True)).stdout == "again\n"
+        assert host_of(running) == host
+
+
+@pytest.mark.usefixtures("host_here")
+async def test_what_goes_wrong_with_one_program_is_the_end_of_that_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> None:
+        raise OSError(errno.ENOMEM, "no thread for it")
+
+    async with asyncio.timeout(20):
+        with monkeypatch.context() as broken:
+            broken.setattr("mainspring.execute.sandbox.process.Process.end_rest", fail)
+            told = await shell("exit 0", bare=True)
+            assert told.killed == "the process that watches over programs was killed"
+        for _ in range(3):
+            assert (await shell("echo again", bare=True)).stdout == "again\n"
+
+
+async def test_variables_that_are_no_text_arrive_as_they_are() -> None:
+    told = await shell('test "$NAME" = "$(printf "J\\374rg")" && echo same', bare=True, env={"NAME": "J\udcfcrg"})
+    assert told.stdout == "same\n"
+
+
+FORKING = f"""
+import asyncio, os, sys, threading, time
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+from job_types.programs import Heard, order
+from mainspring.execute.sandbox.run import started
+
+has_begun, may_end = threading.Event(), threading.Event()
+
+async def work():
+    async with started(order(["sh", "-c", "sleep 0.2; exit 5"])) as running:
+        has_begun.set()
+        await asyncio.to_thread(may_end.wait)
+        print((await running.finish(Heard().write)).exit_code, flush=True)
+
+working = threading.Thread(target=asyncio.run, args=(work(),))
+working.start()
+has_begun.wait()
+if not os.fork():
+    sys.exit()
+os.wait()
+if not (forked := os.fork()):
+    os.close(1)
+    time.sleep(600)
+print(forked, flush=True)
+may_end.set()
+working.join()
+"""
+
+
+@pytest.mark.usefixtures("sandbox")
+async def test_forks_of_a_worker_change_nothing() -> None:
+    """Neither one that ends as Python ends, nor one that lives on with copies of all descriptors."""
+    worker = await asyncio.create_subprocess_exec(sys.executable, "-c", FORKING, stdout=asyncio.subprocess.PIPE)
+    assert worker.stdout is not None
+    forked = int(await worker.stdout.readline())
+    try:
+        async with asyncio.timeout(15):
+            assert await worker.stdout.read() == b"5\n"
+            assert await worker.wait() == 0
+    finally:
+        os.kill(forked, signal.SIGKILL)
 
 
 async def test_a_host_knows_nothing_of_its_workers_secrets(marker: str, monkeypatch: pytest.MonkeyPatch) -> None:

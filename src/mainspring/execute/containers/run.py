@@ -4,9 +4,11 @@ The runtime's program is started bare, under the keeper: if the worker is killed
 docker is below it, and then whatever is left. Whatever ended it otherwise than by itself, it is removed by its name afterwards.
 """
 
+import asyncio
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 from msgspec import structs
 
@@ -16,7 +18,7 @@ from mainspring.execute.containers.engines import Engine
 from mainspring.execute.containers.plan import Plan
 from mainspring.execute.masking import NO_MASK, Mask
 from mainspring.execute.sandbox.folder import Folder, new_folder
-from mainspring.execute.sandbox.launch import Order
+from mainspring.execute.sandbox.launch import Order, launcher
 from mainspring.execute.sandbox.run import Ended, Running, Write
 from mainspring.execute.sandbox.run import started as started_program
 from mainspring.execute.sandbox.threads import in_thread, surely
@@ -71,7 +73,8 @@ async def started(runtime: Runtime, plan: Plan, files: Mapping[str, bytes]) -> A
     made: list[Folder] = []
     container: Container | None = None
     try:
-        order = await surely(in_thread(_prepare, runtime, plan, files, made.append))
+        preparing = partial(_prepare, runtime, plan, files, made.append)
+        order = await surely(asyncio.get_running_loop().run_in_executor(launcher(), preparing))
         async with started_program(order, folder=made[0]) as running:
             container = Container(running, runtime, plan)
             yield container

@@ -54,7 +54,7 @@ def ability() -> Ability:
     sweep_folders()
     tree = find_tree()
     if tree is not None:
-        atexit.register(tree.close)
+        atexit.register(_close, tree, os.getpid())
     users = Users()
     why_not: str | None = f"there is no bubblewrap: {_INSTALL}"
     for binary in find_binaries():
@@ -62,6 +62,11 @@ def ability() -> Ability:
         if why_not is None:
             return Ability(binary, None, tree, users)
     return Ability(None, why_not, tree, users)
+
+
+def _close(tree: Tree, owner: int) -> None:
+    if os.getpid() == owner:  # not a fork of it
+        tree.close()
 
 
 def policy(environ: Mapping[str, str] = os.environ) -> str:

@@ -140,6 +140,12 @@ def sweep_folders() -> None:
                 Folder(left).remove()
 
 
+def remove_folders_of(pid: int) -> None:
+    """Of a process that is gone and may have left some."""
+    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}{pid}-*"):
+        Folder(left).remove()
+
+
 def checked_name(field: str, name: str) -> str:
     """Of a file below the working folder."""
     parts = name.split("/")

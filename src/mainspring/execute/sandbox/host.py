@@ -51,26 +51,37 @@ class Program:
 
     async def follow(self, talk: Talk) -> None:
         """Until it has ended and the worker wants nothing more of it."""
-        streams = self.process.take_streams()
-        talk.answer(Started(self.process.pid, str(self.folder.root), warmed().trouble()), streams)
-        for stream in streams:
-            os.close(stream)
-        listening = asyncio.ensure_future(self._listen(talk))
-        watching = asyncio.ensure_future(self._watch())
-        code = await self.process.wait()
-        watching.cancel()
-        await in_thread(self.process.end_rest)
-        talk.answer(Done(code, await self._cause(code), self.process.usage))
-        await listening
+        self._introduce(talk)
+        listening, watching = asyncio.ensure_future(self._listen(talk)), asyncio.ensure_future(self._watch())
+        try:
+            code = await self.process.wait()
+            watching.cancel()
+            await in_thread(self.process.end_rest)
+            talk.answer(Done(code, await self._cause(code), self.process.usage))
+            await listening
+        finally:
+            for task in (listening, watching):
+                task.cancel()
+            await asyncio.gather(listening, watching, return_exceptions=True)
 
     async def end(self) -> None:
         self._kill()
         await self.process.wait()
         if self._ending is not None:
             self._ending.cancel()
-        await in_thread(self.process.close)
-        if self._owned:
-            await in_thread(self.folder.remove)
+        try:
+            await in_thread(self.process.close)
+        finally:
+            if self._owned:
+                await in_thread(self.folder.remove)
+
+    def _introduce(self, talk: Talk) -> None:
+        streams = self.process.take_streams()
+        try:
+            talk.answer(Started(self.process.pid, bytes(self.folder.root), warmed().trouble()), streams)
+        finally:
+            for stream in streams:
+                os.close(stream)
 
     async def _listen(self, talk: Talk) -> None:
         while word := await talk.hear():
@@ -182,7 +193,7 @@ class Host:
         loop.remove_reader(life)
         for talk in self._talks:
             talk.hear_no_more()
-        await asyncio.gather(*self._talks.values())
+        await asyncio.gather(*self._talks.values(), return_exceptions=True)
         await in_thread(warmed().clear)
 
     async def _take(self) -> bool:
@@ -203,4 +214,5 @@ def main(fd: int, parent: int, cpus: list[int]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):  # they mean the worker; ignored, they would be so by programs too
         signal.signal(number, lambda *_: None)
     os.sched_setaffinity(0, cpus)
+    os.set_inheritable(fd, False)
     asyncio.run(Host(socket.socket(fileno=fd)).serve(parent))

@@ -58,8 +58,8 @@ class Process:
         """Its exit code, or 128 plus the number of the signal that ended it. All is gone then, but what `end_rest` ends."""
         if self._ended is None:
             loop = asyncio.get_running_loop()
-            self._ended = loop.create_future()
             loop.add_reader(self._first_fd, self._reap)
+            self._ended = loop.create_future()
         return await asyncio.shield(self._ended)
 
     def wait_here(self) -> int:

@@ -55,7 +55,7 @@ class Running:
 
     def __init__(self, talk: Talk, said: Started, streams: Sequence[int]) -> None:
         self.pid = said.pid
-        self.folder = Folder(Path(said.folder))
+        self.folder = Folder(Path(os.fsdecode(said.folder)))
         self.usage = Usage()
         self._talk = talk
         self._streams = streams
@@ -130,15 +130,19 @@ async def _start(request: Request) -> Running:
         await surely(_end(talk))
         raise
     match heard:
-        case Started() as said, streams:
+        case Started() as said, [_, _] as streams:
             if said.trouble is not None:
                 _log.warning("no Python can be kept ready", error=said.trouble)
             return Running(talk, said, streams)
+        case Started(), streams:
+            problem = "too many open files in this process"
+            for stream in streams:
+                os.close(stream)
         case Refused(why), _:
             problem = why
         case _:
-            problem = "the process that starts programs was killed"
-    talk.close()
+            problem = "the process that starts programs was killed, or has too many open files"
+    await surely(_end(talk))
     raise LaunchError(problem)
 
 

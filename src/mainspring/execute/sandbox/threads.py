@@ -1,10 +1,10 @@
 """Waiting for what may take a moment: disks (`in_thread`), and what has to be done to its end (`surely`)."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -21,7 +21,7 @@ def _files() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_THREADS, "mainspring-files")
 
 
-async def surely(work: Coroutine[Any, Any, T]) -> T:
+async def surely(work: Awaitable[T]) -> T:
     """To its end: whoever is cancelled meanwhile hears of it afterwards."""
     working = asyncio.ensure_future(work)
     cancelled = False

@@ -6,6 +6,8 @@ when nothing of the program is left. The worker may say TERMINATE and KILL; clos
 """
 
 import asyncio
+import os
+import pickle
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -33,10 +35,10 @@ class Request(Struct, frozen=True):
 
 
 class Started(Struct, frozen=True, tag=True):
-    """`folder`: where its own ones are. `trouble`: no concern of this program, but of the worker's log."""
+    """`folder`: where its own ones are, as the system has it. `trouble`: no concern of this program, but of the worker's log."""
 
     pid: int
-    folder: str
+    folder: bytes
     trouble: str | None = None
 
 
@@ -58,7 +60,6 @@ Answer = Started | Refused | Done
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_answer = msgspec.msgpack.Decoder(Answer).decode
-_decode_request = msgspec.msgpack.Decoder(Request).decode
 
 
 class Talk:
@@ -74,7 +75,7 @@ class Talk:
             self._end.send(word)
 
     def answer(self, answer: Answer, streams: Sequence[int] = ()) -> None:
-        with suppress(OSError):
+        with suppress(ConnectionError):
             socket.send_fds(self._end, [_encode(answer)], streams)
 
     async def hear(self) -> bytes:
@@ -97,6 +98,9 @@ class Talk:
             self._end.shutdown(socket.SHUT_RD)
 
     def close(self) -> None:
+        """Also for a fork of this process, which may have a copy of it."""
+        with suppress(OSError):
+            self._end.shutdown(socket.SHUT_RDWR)
         self._end.close()
 
     async def _receive(self) -> tuple[bytes, list[int]]:
@@ -112,7 +116,7 @@ class Talk:
 
 
 def refused(error: Exception) -> Refused:
-    why = str(error) or type(error).__name__
+    why = (str(error) or type(error).__name__).encode(errors="replace").decode()
     return Refused(why if len(why) <= _LONGEST_WHY else f"… {why[-_LONGEST_WHY:]}")
 
 
@@ -125,7 +129,7 @@ def send_request(host: socket.socket, request: Request) -> socket.socket:
     ours, theirs = pair()
     try:
         with theirs, Descriptors() as fds:
-            socket.send_fds(host, [b"r"], [theirs.fileno(), fds.memory(_encode(request))])
+            socket.send_fds(host, [b"r"], [theirs.fileno(), fds.memory(pickle.dumps(request))])
     except BaseException:
         ours.close()
         raise
@@ -133,17 +137,26 @@ def send_request(host: socket.socket, request: Request) -> socket.socket:
 
 
 def take_request(worker: socket.socket) -> tuple[socket.socket, int] | None:
-    """Its pair's end, and the file to read it from; None: the worker is gone. Raises BlockingIOError where there is none."""
+    """Its pair's end, and the file to read it from; None: the worker is gone. BlockingIOError: there is none, or it was lost for
+    want of descriptors, which the worker hears by the end of the talk."""
     try:
         data, fds, _, _ = socket.recv_fds(worker, 1, 2, socket.MSG_CMSG_CLOEXEC)
     except ConnectionError:
         return None
-    return (socket.socket(fileno=fds[0]), fds[1]) if data else None
+    if data and len(fds) == 2:
+        return socket.socket(fileno=fds[0]), fds[1]
+    for fd in fds:
+        os.close(fd)
+    if data:
+        raise BlockingIOError
+    return None
 
 
 def read_request(file: int) -> Request:
     with open(file, "rb") as opened:
-        return _decode_request(opened.read())
+        request = pickle.load(opened)
+    assert isinstance(request, Request)
+    return request
 
 
 async def readable(end: socket.socket) -> None:
